@@ -1,0 +1,2 @@
+//! Ahead-of-time compiler from OpenVINO IR to Rust.
+#![forbid(unsafe_code)]

@@ -1,0 +1,1 @@
+//! `include_ir!`: compiles an OpenVINO IR model while your crate compiles.

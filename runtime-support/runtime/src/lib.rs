@@ -1,0 +1,2 @@
+//! Kernels, arena and SIMD of compiled models.
+#![no_std]
