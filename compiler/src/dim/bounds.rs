@@ -1,0 +1,91 @@
+//! Interval arithmetic over expressions: what bounds a buffer and what proves an index in range.
+
+use super::{Atom, Dim, floor_div};
+
+/// A closed interval of values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Interval {
+    /// Smallest value.
+    pub min: i64,
+    /// Largest value.
+    pub max: i64,
+}
+
+impl Interval {
+    /// Everything.
+    pub const ALL: Interval = Interval { min: i64::MIN, max: i64::MAX };
+
+    fn corners(self, other: Interval, f: impl Fn(i64, i64) -> i64) -> Interval {
+        let all = [f(self.min, other.min), f(self.min, other.max), f(self.max, other.min), f(self.max, other.max)];
+        Interval { min: all.into_iter().fold(i64::MAX, i64::min), max: all.into_iter().fold(i64::MIN, i64::max) }
+    }
+
+    fn plus(self, other: Interval) -> Interval {
+        Interval { min: self.min.saturating_add(other.min), max: self.max.saturating_add(other.max) }
+    }
+
+    fn times(self, other: Interval) -> Interval {
+        self.corners(other, i64::saturating_mul)
+    }
+}
+
+impl Dim {
+    /// The interval of a size. Axes and scalars count as unknown.
+    pub fn range(&self) -> Interval {
+        self.range_with(&|_| Interval::ALL)
+    }
+
+    /// The interval of an index expression; `leaf` gives that of axes and scalars.
+    pub fn range_with(&self, leaf: &dyn Fn(&Atom) -> Interval) -> Interval {
+        let (terms, constant) = self.parts();
+        let mut sum = Interval { min: constant, max: constant };
+        for (product, factor) in terms {
+            let one = Interval { min: *factor, max: *factor };
+            sum = sum.plus(product.iter().fold(one, |range, atom| range.times(atom.range_with(leaf))));
+        }
+        sum
+    }
+
+    /// Largest value of a size: the capacity of a buffer.
+    pub fn upper_bound(&self) -> i64 {
+        self.range().max
+    }
+}
+
+impl Atom {
+    fn range_with(&self, leaf: &dyn Fn(&Atom) -> Interval) -> Interval {
+        match self {
+            Atom::Variable(variable) => Interval { min: variable.min, max: variable.max },
+            Atom::Axis(_) | Atom::Scalar(_) => leaf(self),
+            Atom::FloorDiv(a, b) => quotient(a.range_with(leaf), b.range_with(leaf), floor_div),
+            Atom::CeilDiv(a, b) => {
+                quotient(a.range_with(leaf), b.range_with(leaf), |x, y| floor_div(x.saturating_neg(), y).saturating_neg())
+            }
+            Atom::Mod(a, b) => {
+                let (a, b) = (a.range_with(leaf), b.range_with(leaf));
+                match (a.min >= 0 && a.max < b.min, b.min > 0) {
+                    (true, _) => a,
+                    (_, true) => Interval { min: 0, max: b.max.saturating_sub(1) },
+                    _ => Interval::ALL,
+                }
+            }
+            Atom::Min(a, b) => {
+                let (a, b) = (a.range_with(leaf), b.range_with(leaf));
+                Interval { min: a.min.min(b.min), max: a.max.min(b.max) }
+            }
+            Atom::Max(a, b) => {
+                let (a, b) = (a.range_with(leaf), b.range_with(leaf));
+                Interval { min: a.min.max(b.min), max: a.max.max(b.max) }
+            }
+        }
+    }
+}
+
+fn quotient(a: Interval, b: Interval, divide: fn(i64, i64) -> i64) -> Interval {
+    if b.min > 0 {
+        return a.corners(b, divide);
+    }
+    // A divisor that may be zero or negative: no larger than the dividend in magnitude, and zero for zero.
+    let most = a.min.saturating_abs().max(a.max.saturating_abs());
+    Interval { min: most.saturating_neg(), max: most }
+}

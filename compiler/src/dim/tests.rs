@@ -1,0 +1,46 @@
+use super::*;
+
+fn n() -> Dim {
+    Dim::variable(Variable { id: 0, min: 1, max: 8 })
+}
+
+#[test]
+fn equal_sizes_have_one_normal_form() {
+    assert_eq!((n() + 1) * &Dim::constant(2), n() * 2 + 2);
+    assert_eq!(n() * &(n() + 3), n() * &n() + &(n() * 3));
+    assert_eq!((n() * 6).floor_div(&Dim::constant(3)), n() * 2);
+    assert_eq!((n() * 6).floor_div(&n()), Dim::constant(6));
+    assert_eq!(n() - &n(), Dim::constant(0));
+}
+
+#[test]
+fn division_rounds_to_the_named_side() {
+    assert_eq!(Dim::constant(-7).floor_div(&Dim::constant(2)), Dim::constant(-4));
+    assert_eq!(Dim::constant(-7).ceil_div(&Dim::constant(2)), Dim::constant(-3));
+    assert_eq!(Dim::constant(-7).modulo(&Dim::constant(2)), Dim::constant(1));
+    assert_eq!(floor_div(5, 0), 0);
+}
+
+#[test]
+fn intervals_bound_every_value() {
+    let size = (n() + 3).floor_div(&Dim::constant(2));
+    assert_eq!((size.range().min, size.range().max), (2, 5));
+    assert_eq!(n().min(&Dim::constant(9)), n());
+    assert_eq!(n().max(&Dim::constant(9)), Dim::constant(9));
+    assert_eq!(n().max(&Dim::constant(4)).upper_bound(), 8);
+}
+
+#[test]
+fn linear_terms_are_found() {
+    let index = Dim::axis(0) * 3 + &(Dim::axis(1) * 5) + 7;
+    assert_eq!(index.coefficient(0), Some(3));
+    assert_eq!(index.coefficient(2), Some(0));
+    assert_eq!(index.floor_div(&Dim::constant(2)).coefficient(0), None);
+    assert_eq!(index.without(0), Dim::axis(1) * 5 + 7);
+}
+
+#[test]
+fn text_form_reads_as_mathematics() {
+    assert_eq!((Dim::axis(0) * 2 - 1).to_string(), "2*i0 - 1");
+    assert_eq!((n().ceil_div(&Dim::constant(2)) + 1).to_string(), "ceildiv(d0, 2) + 1");
+}

@@ -1,0 +1,268 @@
+//! The loop program: buffers and steps. Every operation is a list of loop nests over scalar expressions, its definition.
+//!
+//! Nests name elements by logical index, in the dimensions of the IR. Where an element lies is the business of the
+//! buffer's [`Layout`] alone, so a pass that changes a layout changes no nest. A step for which a kernel was selected
+//! keeps its nest: interpreting the nest is what the kernel is tested against.
+
+pub mod builder;
+pub mod interpret;
+pub mod kernel;
+pub mod nest;
+mod print;
+mod verify;
+
+pub use kernel::Kernel;
+pub use nest::{Access, Axis, Bound, Nest, Reduction};
+pub use verify::verify;
+
+use crate::dim::{Dim, product};
+use crate::element::ElementType;
+use crate::graph::{Interface, Origin, VariableInfo};
+use crate::tensor::Tensor;
+
+/// A buffer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct BufferId(pub u32);
+
+/// What a buffer is for.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Role {
+    /// Lives in the arena between the step that writes it and the last one that reads it.
+    Temporary,
+    /// Belongs to the caller: model input with this number.
+    Input(usize),
+    /// Lives in the arena until the next run: model output with this number.
+    Output(usize),
+    /// Lies in the weights.
+    Constant(Tensor),
+    /// Survives from run to run: state variable with this number.
+    State(usize),
+    /// Working memory of one kernel.
+    Scratch,
+}
+
+/// Where the elements of a buffer lie: `offset + sum(index[i] * strides[i])` elements into the storage.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Layout {
+    /// The buffer that owns the memory: the buffer itself, or the one into which this is a view.
+    pub storage: BufferId,
+    /// First element, counted in elements of the storage.
+    pub offset: Dim,
+    /// Distance of neighbours along each logical dimension, in elements.
+    pub strides: Vec<Dim>,
+}
+
+/// A tensor in memory.
+#[derive(Clone, Debug)]
+pub struct Buffer {
+    /// Element type as stored.
+    pub element: ElementType,
+    /// Logical dimensions, as in the IR.
+    pub dims: Vec<Dim>,
+    /// What it is for.
+    pub role: Role,
+    /// Where its elements lie.
+    pub layout: Layout,
+    /// A readable name.
+    pub name: String,
+}
+
+/// One unit of work.
+#[derive(Clone, Debug)]
+pub struct Step {
+    /// The work.
+    pub kind: StepKind,
+    /// The layers it computes; the first one gives the generated function its name.
+    pub origins: Vec<Origin>,
+}
+
+/// The kinds of work.
+#[derive(Clone, Debug)]
+pub enum StepKind {
+    /// A loop nest, emitted as loops.
+    Nest(Nest),
+    /// A loop nest that a kernel of the runtime computes.
+    Kernel(Box<Kernel>),
+    /// `to` holds the elements of `from` in the same row-major order under other dimensions.
+    Reshape {
+        /// Source.
+        from: BufferId,
+        /// Destination.
+        to: BufferId,
+    },
+    /// A runtime function that is no loop nest (sort, non-maximum suppression, ...).
+    Call(Call),
+    /// One of two blocks runs.
+    If {
+        /// A boolean scalar.
+        condition: BufferId,
+        /// Runs where it is true.
+        then: Block,
+        /// Runs where it is false.
+        otherwise: Block,
+    },
+    /// A block runs again and again. `current` counts the iterations; carried buffers are copied between them.
+    Loop(Box<Loop>),
+}
+
+/// A counted or conditional loop with carried values.
+#[derive(Clone, Debug)]
+pub struct Loop {
+    /// Number of iterations: a size, or a scalar that a step computed; `None` runs until the condition fails.
+    pub trip_count: Option<BufferId>,
+    /// Largest number of iterations: the bound of everything that grows.
+    pub bound: Option<i64>,
+    /// Boolean scalar that decides on the next iteration.
+    pub condition: Option<BufferId>,
+    /// Holds the iteration number inside the body.
+    pub current: Option<BufferId>,
+    /// (value at the end of an iteration, value at the start of the next one).
+    pub carried: Vec<(BufferId, BufferId)>,
+    /// The steps of one iteration.
+    pub body: Block,
+}
+
+/// A call of a runtime function.
+#[derive(Clone, Debug)]
+pub struct Call {
+    /// Its name in the runtime's versioned private interface.
+    pub function: &'static str,
+    /// Tensors it reads.
+    pub inputs: Vec<BufferId>,
+    /// Tensors it writes.
+    pub outputs: Vec<BufferId>,
+    /// Sizes and attributes, in the order of the function's parameters.
+    pub arguments: Vec<Dim>,
+    /// Run-time sizes that the function returns (counts of data-dependent results).
+    pub sizes: Vec<u32>,
+}
+
+/// Steps in execution order.
+#[derive(Clone, Debug, Default)]
+pub struct Block {
+    /// The steps.
+    pub steps: Vec<Step>,
+}
+
+/// A whole model as loops.
+#[derive(Clone, Debug, Default)]
+pub struct Program {
+    /// All buffers; those no step names are dead.
+    pub buffers: Vec<Buffer>,
+    /// The steps.
+    pub root: Block,
+    /// Run-time sizes.
+    pub variables: Vec<VariableInfo>,
+    /// Inputs: buffer and how the user sees it.
+    pub inputs: Vec<(BufferId, Interface)>,
+    /// Outputs: buffer and how the user sees it.
+    pub outputs: Vec<(BufferId, Interface)>,
+    /// Name of the model.
+    pub name: String,
+}
+
+impl Layout {
+    /// Own memory, row-major.
+    pub fn row_major(buffer: BufferId, dims: &[Dim]) -> Self {
+        let order: Vec<usize> = (0..dims.len()).collect();
+        Layout::ordered(buffer, dims, &order)
+    }
+
+    /// Own memory without gaps; `order` lists the logical dimensions from the slowest to the fastest.
+    pub fn ordered(buffer: BufferId, dims: &[Dim], order: &[usize]) -> Self {
+        let mut strides = vec![Dim::constant(1); dims.len()];
+        let mut stride = Dim::constant(1);
+        for axis in order.iter().rev() {
+            strides[*axis] = stride.clone();
+            stride = stride * &dims[*axis];
+        }
+        Layout { storage: buffer, offset: Dim::constant(0), strides }
+    }
+}
+
+impl Buffer {
+    /// Number of elements.
+    pub fn len(&self) -> Dim {
+        product(&self.dims)
+    }
+
+    /// The constant elements.
+    pub fn constant(&self) -> Option<&Tensor> {
+        match &self.role {
+            Role::Constant(tensor) => Some(tensor),
+            _ => None,
+        }
+    }
+}
+
+impl Program {
+    /// Adds a row-major buffer with its own memory.
+    pub fn add_buffer(&mut self, name: &str, element: ElementType, dims: Vec<Dim>, role: Role) -> BufferId {
+        let id = BufferId(self.buffers.len() as u32);
+        let layout = Layout::row_major(id, &dims);
+        self.buffers.push(Buffer { element, dims, role, layout, name: name.to_owned() });
+        id
+    }
+
+    /// Adds a constant.
+    pub fn add_constant(&mut self, name: &str, tensor: Tensor) -> BufferId {
+        let dims = tensor.dims.iter().map(|d| Dim::from(*d)).collect();
+        self.add_buffer(name, tensor.element, dims, Role::Constant(tensor))
+    }
+
+    /// The buffer with this number.
+    pub fn buffer(&self, id: BufferId) -> &Buffer {
+        &self.buffers[id.0 as usize]
+    }
+
+    /// The buffer with this number, to change.
+    pub fn buffer_mut(&mut self, id: BufferId) -> &mut Buffer {
+        &mut self.buffers[id.0 as usize]
+    }
+
+    /// Physical element index of a logical one, relative to the start of the storage.
+    pub fn address(&self, id: BufferId, index: &[Dim]) -> Dim {
+        let layout = &self.buffer(id).layout;
+        index.iter().zip(&layout.strides).fold(layout.offset.clone(), |sum, (i, stride)| sum + &(i.clone() * stride))
+    }
+}
+
+impl Step {
+    /// Buffers that the step reads and buffers that it writes, inner blocks included.
+    pub fn accesses(&self) -> (Vec<BufferId>, Vec<BufferId>) {
+        let (mut reads, mut writes) = (Vec::new(), Vec::new());
+        let mut pending = vec![self];
+        while let Some(step) = pending.pop() {
+            match &step.kind {
+                StepKind::Nest(nest) => nest.accesses(&mut reads, &mut writes),
+                StepKind::Kernel(kernel) => kernel.accesses(&mut reads, &mut writes),
+                StepKind::Reshape { from, to } => {
+                    reads.push(*from);
+                    writes.push(*to);
+                }
+                StepKind::Call(call) => {
+                    reads.extend(&call.inputs);
+                    writes.extend(&call.outputs);
+                }
+                StepKind::If { condition, then, otherwise } => {
+                    reads.push(*condition);
+                    pending.extend(then.steps.iter().chain(&otherwise.steps));
+                }
+                StepKind::Loop(step) => {
+                    reads.extend(step.trip_count.iter().chain(&step.condition));
+                    writes.extend(&step.current);
+                    for (end, start) in &step.carried {
+                        reads.push(*end);
+                        writes.push(*start);
+                    }
+                    pending.extend(&step.body.steps);
+                }
+            }
+        }
+        for list in [&mut reads, &mut writes] {
+            list.sort();
+            list.dedup();
+        }
+        (reads, writes)
+    }
+}

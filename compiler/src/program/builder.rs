@@ -1,0 +1,297 @@
+//! How operations write their defining nests.
+
+use super::nest::{Access, Axis, Binary, Bound, Const, Nest, Node, ReduceFn, Reduction, Scalar, ScalarType, Unary};
+use super::{BufferId, Program, Role, Step, StepKind};
+use crate::diag::{Diagnostic, codes};
+use crate::dim::Dim;
+use crate::element::ElementType;
+use crate::fact::Fact;
+use crate::graph::Origin;
+use crate::tensor::Tensor;
+
+/// Appends the steps of one operation to a program.
+pub struct Builder<'a> {
+    program: &'a mut Program,
+    steps: Vec<Step>,
+    inputs: &'a [BufferId],
+    outputs: &'a [BufferId],
+    facts: &'a [Fact],
+    origin: &'a Origin,
+}
+
+impl<'a> Builder<'a> {
+    /// A builder for an operation with these operands (`facts` are theirs) and results.
+    pub fn new(
+        program: &'a mut Program,
+        inputs: &'a [BufferId],
+        outputs: &'a [BufferId],
+        facts: &'a [Fact],
+        origin: &'a Origin,
+    ) -> Self {
+        Builder { program, steps: Vec::new(), inputs, outputs, facts, origin }
+    }
+
+    /// The steps written so far.
+    pub fn into_steps(self) -> Vec<Step> {
+        self.steps
+    }
+
+    /// Number of operands.
+    pub fn input_count(&self) -> usize {
+        self.inputs.len()
+    }
+
+    /// Buffer of operand `i`.
+    ///
+    /// # Errors
+    /// An internal error where the operand is missing: the table's arity was checked before.
+    pub fn input(&self, i: usize) -> Result<BufferId, Diagnostic> {
+        self.inputs.get(i).copied().ok_or_else(|| internal(&format!("operand {i} is missing")))
+    }
+
+    /// Buffer of result `i`.
+    ///
+    /// # Errors
+    /// An internal error where the result is missing.
+    pub fn output(&self, i: usize) -> Result<BufferId, Diagnostic> {
+        self.outputs.get(i).copied().ok_or_else(|| internal(&format!("result {i} is missing")))
+    }
+
+    /// What is known of operand `i`.
+    ///
+    /// # Errors
+    /// An internal error where the operand is missing.
+    pub fn fact(&self, i: usize) -> Result<&'a Fact, Diagnostic> {
+        self.facts.get(i).ok_or_else(|| internal(&format!("operand {i} is missing")))
+    }
+
+    /// Dimensions of a buffer.
+    pub fn dims(&self, buffer: BufferId) -> Vec<Dim> {
+        self.program.buffer(buffer).dims.clone()
+    }
+
+    /// Element type of a buffer.
+    pub fn element(&self, buffer: BufferId) -> ElementType {
+        self.program.buffer(buffer).element
+    }
+
+    /// Type in which elements of a buffer are computed.
+    ///
+    /// # Errors
+    /// Strings, which have no scalar type.
+    pub fn scalar_type(&self, buffer: BufferId) -> Result<ScalarType, Diagnostic> {
+        ScalarType::of(self.element(buffer)).ok_or_else(|| {
+            Diagnostic::error(&codes::TYPE, "strings cannot be computed with").help("supported are numbers and booleans")
+        })
+    }
+
+    /// A new intermediate buffer.
+    pub fn temporary(&mut self, element: ElementType, dims: Vec<Dim>) -> BufferId {
+        self.program.add_buffer(&self.origin.name, element, dims, Role::Temporary)
+    }
+
+    /// A new constant.
+    pub fn constant(&mut self, tensor: Tensor) -> BufferId {
+        self.program.add_constant(&self.origin.name, tensor)
+    }
+
+    /// `to` becomes the row-major elements of `from` under its own dimensions.
+    pub fn reshape(&mut self, from: BufferId, to: BufferId) {
+        self.push(StepKind::Reshape { from, to });
+    }
+
+    /// Appends a step.
+    pub fn push(&mut self, kind: StepKind) {
+        self.steps.push(Step { kind, origins: vec![self.origin.clone()] });
+    }
+
+    /// Starts a nest with the given map axes; finish it with [`NestBuilder::store`].
+    pub fn nest(&mut self, map: &[Dim]) -> NestBuilder<'_, 'a> {
+        let axes = map.iter().map(|extent| Axis { extent: extent.clone() }).collect();
+        NestBuilder {
+            nest: Nest {
+                axes,
+                maps: map.len(),
+                nodes: Vec::new(),
+                reduction: None,
+                result: 0,
+                store: Access { buffer: BufferId(0), index: Vec::new() },
+            },
+            domains: Vec::new(),
+            builder: self,
+        }
+    }
+
+    /// One nest over all elements of `out`: `body` gets their logical index and returns the value to store.
+    ///
+    /// # Errors
+    /// What `body` returns.
+    pub fn map(
+        &mut self,
+        out: BufferId,
+        body: impl FnOnce(&mut NestBuilder<'_, 'a>, &[Dim]) -> Result<Node, Diagnostic>,
+    ) -> Result<(), Diagnostic> {
+        let dims = self.dims(out);
+        let mut nest = self.nest(&dims);
+        let index = nest.map_axes();
+        let value = body(&mut nest, &index)?;
+        nest.store(out, &index, value);
+        Ok(())
+    }
+}
+
+/// A nest under construction. Nodes are typed as they are added; equal nodes are shared.
+pub struct NestBuilder<'b, 'a> {
+    nest: Nest,
+    /// The element type whose values a node is known to lie in.
+    domains: Vec<ElementType>,
+    builder: &'b mut Builder<'a>,
+}
+
+impl NestBuilder<'_, '_> {
+    /// The map axes as index expressions.
+    pub fn map_axes(&self) -> Vec<Dim> {
+        (0..self.nest.maps).map(Dim::axis).collect()
+    }
+
+    /// Adds a reduction axis.
+    pub fn reduction_axis(&mut self, extent: &Dim) -> Dim {
+        self.nest.axes.push(Axis { extent: extent.clone() });
+        Dim::axis(self.nest.axes.len() - 1)
+    }
+
+    /// Dimensions of a buffer.
+    pub fn dims(&self, buffer: BufferId) -> Vec<Dim> {
+        self.builder.dims(buffer)
+    }
+
+    /// Type of a node.
+    pub fn type_of(&self, node: Node) -> ScalarType {
+        ScalarType::of(self.domain(node)).unwrap_or(ScalarType::F32)
+    }
+
+    fn domain(&self, node: Node) -> ElementType {
+        self.domains.get(node as usize).copied().unwrap_or(ElementType::F32)
+    }
+
+    fn add(&mut self, scalar: Scalar, domain: ElementType) -> Node {
+        if let Some(same) = self.nest.nodes.iter().position(|node| *node == scalar) {
+            return same as Node;
+        }
+        self.nest.nodes.push(scalar);
+        self.domains.push(domain);
+        self.nest.nodes.len() as Node - 1
+    }
+
+    /// A constant of any scalar type.
+    pub fn constant(&mut self, value: Const) -> Node {
+        self.add(Scalar::Const(value), value.scalar_type().element())
+    }
+
+    /// `value` in the type of `like`.
+    pub fn constant_like(&mut self, like: Node, value: f64) -> Node {
+        let ty = self.type_of(like);
+        self.constant(Const::of(ty, value))
+    }
+
+    /// An index expression as an i64 scalar.
+    pub fn index(&mut self, index: &Dim) -> Node {
+        self.add(Scalar::Index(index.clone()), ElementType::I64)
+    }
+
+    /// An integer node as an index expression, for data-dependent loads.
+    pub fn as_index(&mut self, node: Node) -> Dim {
+        Dim::scalar(node)
+    }
+
+    /// An element, widened to its scalar type.
+    ///
+    /// # Errors
+    /// Strings.
+    pub fn load(&mut self, buffer: BufferId, index: &[Dim]) -> Result<Node, Diagnostic> {
+        self.builder.scalar_type(buffer)?;
+        let element = self.builder.element(buffer);
+        let access = Access { buffer, index: index.to_vec() };
+        Ok(self.add(Scalar::Load { access, bounds: Vec::new(), otherwise: None }, element))
+    }
+
+    /// An element where all bounds hold, else `otherwise`: padding.
+    ///
+    /// # Errors
+    /// Strings.
+    pub fn load_within(
+        &mut self,
+        buffer: BufferId,
+        index: &[Dim],
+        bounds: Vec<Bound>,
+        otherwise: Node,
+    ) -> Result<Node, Diagnostic> {
+        if bounds.is_empty() {
+            return self.load(buffer, index);
+        }
+        self.builder.scalar_type(buffer)?;
+        let element = self.builder.element(buffer);
+        let access = Access { buffer, index: index.to_vec() };
+        Ok(self.add(Scalar::Load { access, bounds, otherwise: Some(otherwise) }, element))
+    }
+
+    /// A function of one scalar.
+    pub fn unary(&mut self, function: Unary, a: Node) -> Node {
+        let domain = match function {
+            Unary::IsNan | Unary::IsFinite | Unary::IsPosInf | Unary::IsNegInf => ElementType::Boolean,
+            _ => self.type_of(a).element(),
+        };
+        self.add(Scalar::Unary(function, a), domain)
+    }
+
+    /// A function of two scalars of one type.
+    pub fn binary(&mut self, function: Binary, a: Node, b: Node) -> Node {
+        let domain = match function {
+            _ if function.is_comparison() => ElementType::Boolean,
+            Binary::Min | Binary::Max => self.shared_domain(a, b),
+            _ => self.type_of(a).element(),
+        };
+        self.add(Scalar::Binary(function, a, b), domain)
+    }
+
+    /// `a` where `condition` holds, else `b`.
+    pub fn select(&mut self, condition: Node, a: Node, b: Node) -> Node {
+        let domain = self.shared_domain(a, b);
+        self.add(Scalar::Select(condition, a, b), domain)
+    }
+
+    fn shared_domain(&self, a: Node, b: Node) -> ElementType {
+        let same = self.domain(a) == self.domain(b);
+        if same { self.domain(a) } else { self.type_of(a).element() }
+    }
+
+    /// Converts to the domain of an element type, as Convert does. A conversion that changes nothing adds no node.
+    pub fn cast(&mut self, element: ElementType, a: Node) -> Node {
+        if self.domain(a) == element || ScalarType::of(element).is_none() {
+            return a;
+        }
+        self.add(Scalar::Cast(element, a), element)
+    }
+
+    /// The reduction of `value` over the reduction axes. A nest has at most one.
+    pub fn reduce(&mut self, function: ReduceFn, value: Node) -> Node {
+        self.nest.reduction = Some(Reduction { function, value });
+        let domain = match function {
+            ReduceFn::Max | ReduceFn::Min => self.domain(value),
+            _ => self.type_of(value).element(),
+        };
+        self.add(Scalar::Reduced, domain)
+    }
+
+    /// Stores `value`, cast to the buffer's element type, and ends the nest.
+    pub fn store(mut self, buffer: BufferId, index: &[Dim], value: Node) {
+        let value = self.cast(self.builder.element(buffer), value);
+        self.nest.result = value;
+        self.nest.store = Access { buffer, index: index.to_vec() };
+        self.builder.push(StepKind::Nest(self.nest));
+    }
+}
+
+fn internal(message: &str) -> Diagnostic {
+    Diagnostic::error(&codes::INTERNAL, message)
+}

@@ -1,0 +1,131 @@
+//! Text form of a program: `--emit program`, golden tests, bug reports.
+
+use super::nest::{Const, Scalar};
+use super::{Access, Block, BufferId, Nest, Program, Role, Step, StepKind};
+use std::fmt::{self, Write};
+
+impl fmt::Display for Program {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "program {:?}", self.name)?;
+        for info in &self.variables {
+            writeln!(f, "  d{} = {} in {}..{}", info.variable.id, info.name, info.variable.min, info.variable.max)?;
+        }
+        let mut used = Vec::new();
+        for step in &self.root.steps {
+            let (reads, writes) = step.accesses();
+            used.extend(reads.into_iter().chain(writes));
+        }
+        used.extend(self.inputs.iter().chain(&self.outputs).map(|(buffer, _)| *buffer));
+        used.sort();
+        used.dedup();
+        used.iter().try_for_each(|buffer| self.print_buffer(f, *buffer))?;
+        self.print_block(f, &self.root, 1)
+    }
+}
+
+impl Program {
+    fn print_buffer(&self, f: &mut fmt::Formatter<'_>, id: BufferId) -> fmt::Result {
+        let buffer = self.buffer(id);
+        let role = match &buffer.role {
+            Role::Temporary => "temporary".to_owned(),
+            Role::Input(i) => format!("input {i}"),
+            Role::Output(i) => format!("output {i}"),
+            Role::Constant(_) => "constant".to_owned(),
+            Role::State(i) => format!("state {i}"),
+            Role::Scratch => "scratch".to_owned(),
+        };
+        let layout = &buffer.layout;
+        write!(f, "  b{}: {}[{}] {role}", id.0, buffer.element, join(&buffer.dims))?;
+        let plain = super::Layout::row_major(id, &buffer.dims);
+        if *layout != plain {
+            write!(f, " in b{} at {} strides [{}]", layout.storage.0, layout.offset, join(&layout.strides))?;
+        }
+        writeln!(f, "  // {:?}", buffer.name)
+    }
+
+    fn print_block(&self, f: &mut fmt::Formatter<'_>, block: &Block, depth: usize) -> fmt::Result {
+        block.steps.iter().try_for_each(|step| self.print_step(f, step, depth))
+    }
+
+    fn print_step(&self, f: &mut fmt::Formatter<'_>, step: &Step, depth: usize) -> fmt::Result {
+        let indent = "  ".repeat(depth);
+        let names: Vec<String> = step.origins.iter().map(|o| format!("{} {:?}", o.kind, o.name)).collect();
+        match &step.kind {
+            StepKind::Nest(nest) => write!(f, "{indent}nest {}", print_nest(nest, depth)?)?,
+            StepKind::Kernel(kernel) => {
+                write!(f, "{indent}{} parts {:?} ", kernel.name(), kernel.parts)?;
+                if kernel.epilogue != super::kernel::Epilogue::default() {
+                    write!(f, "epilogue {:?} ", kernel.epilogue)?;
+                }
+                write!(f, "{}", print_nest(&kernel.nest, depth)?)?;
+            }
+            StepKind::Reshape { from, to } => write!(f, "{indent}b{} = reshape b{}", to.0, from.0)?,
+            StepKind::Call(call) => {
+                write!(f, "{indent}call {}({:?}) -> {:?} [{}]", call.function, call.inputs, call.outputs, join(&call.arguments))?;
+            }
+            StepKind::If { condition, then, otherwise } => {
+                writeln!(f, "{indent}if b{}", condition.0)?;
+                self.print_block(f, then, depth + 1)?;
+                writeln!(f, "{indent}else")?;
+                self.print_block(f, otherwise, depth + 1)?;
+            }
+            StepKind::Loop(step) => {
+                writeln!(f, "{indent}loop trip {:?} condition {:?} carried {:?}", step.trip_count, step.condition, step.carried)?;
+                self.print_block(f, &step.body, depth + 1)?;
+            }
+        }
+        writeln!(f, "{indent}  // {}", names.join(", "))
+    }
+}
+
+fn print_nest(nest: &Nest, depth: usize) -> Result<String, fmt::Error> {
+    let mut out = String::new();
+    let indent = "  ".repeat(depth + 1);
+    let extents: Vec<String> =
+        nest.axes.iter().enumerate().map(|(i, axis)| format!("i{i}<{}", axis.extent)).collect();
+    let (maps, reduce) = extents.split_at(nest.maps.min(extents.len()));
+    write!(out, "[{}]", maps.join(", "))?;
+    if let Some(reduction) = &nest.reduction {
+        write!(out, " {:?} %{} over [{}]", reduction.function, reduction.value, reduce.join(", "))?;
+    }
+    writeln!(out)?;
+    for (i, node) in nest.nodes.iter().enumerate() {
+        writeln!(out, "{indent}%{i} = {}", print_scalar(node))?;
+    }
+    writeln!(out, "{indent}{} = %{}", print_access(&nest.store), nest.result)?;
+    Ok(out)
+}
+
+fn print_scalar(node: &Scalar) -> String {
+    match node {
+        Scalar::Const(value) => match value {
+            Const::F32(v) => format!("{v:?}f32"),
+            Const::F64(v) => format!("{v:?}f64"),
+            Const::I32(v) => format!("{v}i32"),
+            Const::I64(v) => format!("{v}i64"),
+            Const::U64(v) => format!("{v}u64"),
+            Const::Bool(v) => v.to_string(),
+        },
+        Scalar::Index(dim) => format!("index {dim}"),
+        Scalar::Load { access, bounds, otherwise } => {
+            let mut text = print_access(access);
+            for bound in bounds {
+                text += &format!(" if {} < {}", bound.value, bound.limit);
+            }
+            text + &otherwise.map(|node| format!(" else %{node}")).unwrap_or_default()
+        }
+        Scalar::Unary(function, a) => format!("{function:?} %{a}"),
+        Scalar::Binary(function, a, b) => format!("{function:?} %{a} %{b}"),
+        Scalar::Select(c, a, b) => format!("Select %{c} %{a} %{b}"),
+        Scalar::Cast(element, a) => format!("cast %{a} to {element}"),
+        Scalar::Reduced => "reduced".to_owned(),
+    }
+}
+
+fn print_access(access: &Access) -> String {
+    format!("b{}[{}]", access.buffer.0, join(&access.index))
+}
+
+fn join(dims: &[crate::dim::Dim]) -> String {
+    dims.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+}
