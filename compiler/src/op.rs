@@ -1,8 +1,9 @@
 //! What an operation is: parsed once, then asked for facts and for its defining loop nests.
 
+pub mod broadcast;
 mod table;
 
-pub use table::{OpDef, Support, lookup};
+pub use table::{OpDef, Support, lookup, one_output};
 
 use crate::diag::Diagnostic;
 use crate::dim::{Dim, Variable};

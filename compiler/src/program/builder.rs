@@ -244,6 +244,23 @@ impl NestBuilder<'_, '_> {
         self.add(Scalar::Unary(function, a), domain)
     }
 
+    /// A function of one scalar that integers have no closed form of: these are computed in f64 and converted back to
+    /// `element`. Neg, Abs, Sign are closed, and rounding leaves integers as they are.
+    pub fn unary_in_float(&mut self, function: Unary, a: Node, element: ElementType) -> Node {
+        let closed = matches!(function, Unary::Neg | Unary::Abs | Unary::Sign);
+        let rounding = matches!(function, Unary::Floor | Unary::Ceil | Unary::Round | Unary::RoundHalfAway);
+        match self.type_of(a) {
+            ScalarType::F32 | ScalarType::F64 => self.unary(function, a),
+            _ if closed => self.unary(function, a),
+            _ if rounding => a,
+            _ => {
+                let wide = self.cast(ElementType::F64, a);
+                let value = self.unary(function, wide);
+                self.cast(element, value)
+            }
+        }
+    }
+
     /// A function of two scalars of one type.
     pub fn binary(&mut self, function: Binary, a: Node, b: Node) -> Node {
         let domain = match function {

@@ -1,0 +1,92 @@
+//! Broadcasting of operands, as the attribute `auto_broadcast` says it.
+
+use super::InferContext;
+use crate::diag::{Diagnostic, codes};
+use crate::dim::Dim;
+use crate::element::ElementType;
+use crate::fact::Fact;
+use crate::read::Attributes;
+
+/// How the dimensions of two operands are matched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Broadcast {
+    /// The dimensions are equal.
+    None,
+    /// Both are aligned at the last dimension; 1 stretches.
+    Numpy,
+    /// The second operand is aligned at dimension `axis` of the first one (-1: at the last); 1 stretches.
+    Pdpd(i64),
+}
+
+impl Broadcast {
+    /// Reads `auto_broadcast` (default `numpy`) and, for `pdpd`, its axis.
+    ///
+    /// # Errors
+    /// A value that is none of `none`, `explicit`, `numpy`, `pdpd`.
+    pub fn parse(attributes: &mut Attributes) -> Result<Self, Diagnostic> {
+        let axis = attributes.int_or("auto_broadcast.auto_broadcast_axis", -1)?;
+        let modes = [
+            ("numpy", Broadcast::Numpy),
+            ("none", Broadcast::None),
+            ("explicit", Broadcast::None),
+            ("pdpd", Broadcast::Pdpd(axis)),
+        ];
+        attributes.choice_or("auto_broadcast", &modes, Broadcast::Numpy)
+    }
+
+    /// Dimensions of the result.
+    ///
+    /// # Errors
+    /// Dimensions that do not match.
+    pub fn dims(self, a: &[Dim], b: &[Dim], context: &mut InferContext) -> Result<Vec<Dim>, Diagnostic> {
+        let rank = a.len().max(b.len());
+        let stretched = |dims: &[Dim], offset: usize, i: usize| -> Dim {
+            i.checked_sub(offset).and_then(|i| dims.get(i)).cloned().unwrap_or(Dim::constant(1))
+        };
+        let offset_b = match self {
+            Broadcast::None if a.len() != b.len() => return Err(mismatch(a, b)),
+            Broadcast::Pdpd(axis) if b.len() > a.len() || axis > (a.len() - b.len()) as i64 => return Err(mismatch(a, b)),
+            Broadcast::Pdpd(axis) if axis >= 0 => axis as usize,
+            _ => rank - b.len(),
+        };
+        let mut dims = Vec::with_capacity(rank);
+        for i in 0..rank {
+            let (x, y) = (stretched(a, rank - a.len(), i), stretched(b, offset_b, i));
+            let dim = match self {
+                Broadcast::Numpy if x.is(1) => y,
+                Broadcast::Numpy | Broadcast::Pdpd(_) if y.is(1) => x,
+                _ if context.require_equal(&x, &y) => if x.as_const().is_some() { x } else { y },
+                _ => return Err(mismatch(a, b)),
+            };
+            dims.push(dim);
+        }
+        Ok(dims)
+    }
+
+    /// Index into an operand with dimensions `dims` for element `index` of the result.
+    pub fn index(self, dims: &[Dim], index: &[Dim]) -> Vec<Dim> {
+        let offset = match self {
+            Broadcast::Pdpd(axis) if axis >= 0 && dims.len() < index.len() => axis as usize,
+            _ => index.len().saturating_sub(dims.len()),
+        };
+        dims.iter().zip(index.iter().skip(offset)).map(|(dim, i)| if dim.is(1) { Dim::constant(0) } else { i.clone() }).collect()
+    }
+}
+
+/// Element type and dimensions of a function of two operands of one type.
+///
+/// # Errors
+/// Operands of different types, or dimensions that do not match.
+pub fn infer(broadcast: Broadcast, inputs: &[Fact], context: &mut InferContext) -> Result<(ElementType, Vec<Dim>), Diagnostic> {
+    let [a, b] = inputs else { return Err(Diagnostic::error(&codes::INTERNAL, "a binary operation has two operands")) };
+    if a.element != b.element {
+        return Err(Diagnostic::error(&codes::TYPE, format!("operands have different element types, {} and {}", a.element, b.element))
+            .help("insert a Convert layer: operands are never converted silently"));
+    }
+    Ok((a.element, broadcast.dims(&a.dims, &b.dims, context)?))
+}
+
+fn mismatch(a: &[Dim], b: &[Dim]) -> Diagnostic {
+    let text = |dims: &[Dim]| dims.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+    Diagnostic::error(&codes::SHAPE, format!("shapes [{}] and [{}] cannot be broadcast together", text(a), text(b)))
+}
