@@ -3,3 +3,8 @@
 
 pub mod diag;
 pub mod element;
+pub mod options;
+pub mod output;
+
+pub use options::Options;
+pub use output::Output;

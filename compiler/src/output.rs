@@ -1,0 +1,51 @@
+//! What a compilation produces: text, weights, warnings, sizes and times.
+
+use crate::diag::Diagnostics;
+use std::time::Duration;
+
+/// The result of a compilation.
+#[non_exhaustive]
+#[derive(Clone, Debug, Default)]
+pub struct Output {
+    /// The Rust module, or the text form of the stage that was asked for.
+    pub text: String,
+    /// Contents of the weights file with its header; empty where the model has no weights or the text is not Rust.
+    pub weights: Vec<u8>,
+    /// Name of the weights file, where [`crate::options::WeightsFile::Beside`] leaves it to the compiler.
+    pub weights_name: String,
+    /// Name of the generated module.
+    pub module: String,
+    /// Problems that did not stop the compilation.
+    pub warnings: Diagnostics,
+    /// Sizes, for reports.
+    pub sizes: Sizes,
+    /// How long each pass took, in order; empty unless [`crate::Options::time_passes`] is set.
+    pub times: Vec<PassTime>,
+}
+
+/// Sizes of a compiled model, in bytes unless said otherwise.
+#[non_exhaustive]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sizes {
+    /// Arena.
+    pub arena: usize,
+    /// The largest sum of simultaneously live buffers: no plan can do with less.
+    pub peak_live: usize,
+    /// State that survives from run to run.
+    pub state: usize,
+    /// Packed weights.
+    pub weights: usize,
+    /// Steps of one run.
+    pub steps: usize,
+    /// Floating-point operations of one run, a multiply-add counted as two.
+    pub flops: u64,
+}
+
+/// The time of one pass.
+#[derive(Clone, Copy, Debug)]
+pub struct PassTime {
+    /// Name of the pass or stage.
+    pub pass: &'static str,
+    /// Wall-clock time.
+    pub time: Duration,
+}
