@@ -4,6 +4,7 @@ pub mod codes;
 pub mod render;
 
 use std::fmt;
+use std::sync::Arc;
 
 /// A range of bytes in the text of `model.xml`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
@@ -140,18 +141,58 @@ impl fmt::Display for Diagnostic {
 }
 
 /// The name and text of the file that spans point into.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct SourceText {
+    name: String,
+    text: Arc<str>,
+    /// Offsets of the first byte of every line but the first.
+    breaks: Arc<[usize]>,
+}
+
+impl SourceText {
+    /// `name` is the path or name as the user gave it, `text` the whole file decoded to UTF-8.
+    pub fn new(name: impl Into<String>, text: impl Into<Arc<str>>) -> Self {
+        let text = text.into();
+        let breaks = text.match_indices('\n').map(|(at, _)| at + 1).collect();
+        SourceText {
+            name: name.into(),
+            text,
+            breaks,
+        }
+    }
+
     /// The path or name as the user gave it.
-    pub name: String,
-    /// The whole file, decoded to UTF-8.
-    pub text: std::sync::Arc<str>,
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The whole file.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// Line (from 0) and offset of its first byte for a byte offset.
+    fn line_of(&self, offset: usize) -> (usize, usize) {
+        let line = self.breaks.partition_point(|&start| start <= offset);
+        let start = line
+            .checked_sub(1)
+            .and_then(|index| self.breaks.get(index).copied());
+        (line, start.unwrap_or(0))
+    }
+}
+
+impl fmt::Debug for SourceText {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "SourceText({:?}, {} bytes)", self.name, self.text.len())
+    }
 }
 
 /// A collector of diagnostics, and the error type of the compiler.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Diagnostics {
     list: Vec<Diagnostic>,
+    errors: usize,
+    dropped: usize,
     source: Option<SourceText>,
 }
 
@@ -161,18 +202,23 @@ impl Diagnostics {
         Self::default()
     }
 
-    /// Adds one diagnostic; one that is already there (same code, message and place) is dropped.
-    pub fn push(&mut self, diagnostic: Diagnostic) {
-        // Hostile files can hold a million problems: nobody reads more than these.
-        if self.list.len() < Self::CAPACITY || diagnostic.is_error() && !self.has_errors() {
-            if self.list.last() != Some(&diagnostic) {
-                self.list.push(diagnostic);
-            }
-        }
-    }
-
-    /// Diagnostics kept at most.
+    /// Diagnostics kept at most; nobody reads more, and hostile files can cause millions.
     pub const CAPACITY: usize = 1000;
+
+    /// Adds one diagnostic, unless it repeats the previous one or the collector is full.
+    pub fn push(&mut self, diagnostic: Diagnostic) {
+        if self.list.last() == Some(&diagnostic) {
+            return;
+        }
+        // A flood of warnings must not hide that there is an error.
+        let first_error = diagnostic.is_error() && self.errors == 0;
+        if self.list.len() >= Self::CAPACITY && !first_error {
+            self.dropped += 1;
+            return;
+        }
+        self.errors += usize::from(diagnostic.is_error());
+        self.list.push(diagnostic);
+    }
 
     /// Adds all diagnostics of an iterator.
     pub fn extend(&mut self, diagnostics: impl IntoIterator<Item = Diagnostic>) {
@@ -211,7 +257,7 @@ impl Diagnostics {
 
     /// Whether the compilation has to stop.
     pub fn has_errors(&self) -> bool {
-        self.list.iter().any(Diagnostic::is_error)
+        self.errors > 0
     }
 
     /// `Err(self)` if there are errors; otherwise the value and the warnings.
@@ -236,10 +282,9 @@ impl Diagnostics {
 
 impl From<Diagnostic> for Diagnostics {
     fn from(diagnostic: Diagnostic) -> Self {
-        Diagnostics {
-            list: vec![diagnostic],
-            source: None,
-        }
+        let mut diagnostics = Diagnostics::new();
+        diagnostics.push(diagnostic);
+        diagnostics
     }
 }
 
@@ -268,6 +313,9 @@ impl fmt::Display for Diagnostics {
                 f.write_str("\n")?;
             }
             f.write_str(&render::text(diagnostic, self.source.as_ref()))?;
+        }
+        if self.dropped > 0 {
+            write!(f, "\nand {} more problems\n", self.dropped)?;
         }
         Ok(())
     }

@@ -171,7 +171,7 @@ impl ElementType {
             E::U6 => count.div_ceil(4).checked_mul(3),
             _ => {
                 let bits = self.bits() as usize;
-                if bits % 8 == 0 {
+                if bits.is_multiple_of(8) {
                     count.checked_mul(bits / 8)
                 } else {
                     // bits is 1, 2 or 4: divide first, so that nothing overflows.

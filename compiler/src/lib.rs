@@ -5,6 +5,8 @@ pub mod diag;
 pub mod element;
 pub mod options;
 pub mod output;
+pub mod read;
+pub mod source;
 
 pub use options::Options;
 pub use output::Output;

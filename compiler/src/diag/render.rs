@@ -16,26 +16,23 @@ pub struct Position {
 }
 
 /// The position of a byte offset; offsets behind the end give the end.
-pub fn position(text: &str, offset: usize) -> Position {
-    let (line_start, offset) = line_start(text, offset);
-    let before = text.get(..line_start).unwrap_or("");
+pub fn position(source: &SourceText, offset: usize) -> Position {
+    let offset = floor_boundary(source.text(), offset);
+    let (line, start) = source.line_of(offset);
+    let before = source.text().get(start..offset).unwrap_or("");
     Position {
-        line: 1 + before.bytes().filter(|&b| b == b'\n').count(),
-        column: 1 + text.get(line_start..offset).unwrap_or("").chars().count(),
+        line: line + 1,
+        column: 1 + before.chars().count(),
     }
 }
 
-/// Start of the line that holds `offset`, and `offset` moved to a character boundary inside the text.
-fn line_start(text: &str, offset: usize) -> (usize, usize) {
+/// The last character boundary inside the text that is not behind `offset`.
+fn floor_boundary(text: &str, offset: usize) -> usize {
     let mut offset = offset.min(text.len());
     while !text.is_char_boundary(offset) {
         offset -= 1;
     }
-    let start = text
-        .get(..offset)
-        .and_then(|before| before.rfind('\n'))
-        .map_or(0, |newline| newline + 1);
-    (start, offset)
+    offset
 }
 
 /// Renders one diagnostic; ends with a newline. Without a source only the byte offset can be shown.
@@ -63,10 +60,10 @@ pub fn text(diagnostic: &Diagnostic, source: Option<&SourceText>) -> String {
 }
 
 fn snippet(out: &mut String, span: Span, source: &SourceText) {
-    let text: &str = &source.text;
-    let place = position(text, span.start);
-    let _ = writeln!(out, "  --> {}:{}:{}", source.name, place.line, place.column);
-    let (before, marked, after) = excerpt(text, span);
+    let place = position(source, span.start);
+    let name = visible(source.name().chars(), usize::MAX);
+    let _ = writeln!(out, "  --> {name}:{}:{}", place.line, place.column);
+    let (before, marked, after) = excerpt(source, span);
     let number = place.line.to_string();
     let margin = " ".repeat(number.len());
     let _ = writeln!(out, "{margin} |");
@@ -77,12 +74,13 @@ fn snippet(out: &mut String, span: Span, source: &SourceText) {
 }
 
 /// The marked part of the line and what stands around it, made printable and cut to [`WIDTH`].
-fn excerpt(text: &str, span: Span) -> (String, String, String) {
-    let (start_of_line, start) = line_start(text, span.start);
+fn excerpt(source: &SourceText, span: Span) -> (String, String, String) {
+    let text = source.text();
+    let start = floor_boundary(text, span.start);
+    let (_, start_of_line) = source.line_of(start);
     let rest = text.get(start..).unwrap_or("");
     let end_of_line = start + rest.find('\n').unwrap_or(rest.len());
-    let (_, end) = line_start(text, span.end.clamp(start, end_of_line));
-    let end = end.max(start);
+    let end = floor_boundary(text, span.end.clamp(start, end_of_line)).max(start);
 
     let marked = visible(text.get(start..end).unwrap_or("").chars(), WIDTH);
     let room = WIDTH.saturating_sub(marked.chars().count());
@@ -124,10 +122,7 @@ mod tests {
     use super::*;
 
     fn source(text: &str) -> SourceText {
-        SourceText {
-            name: "model.xml".into(),
-            text: text.into(),
-        }
+        SourceText::new("model.xml", text)
     }
 
     #[test]
@@ -170,7 +165,10 @@ mod tests {
 
     #[test]
     fn columns_count_characters() {
-        assert_eq!(position("aé\nüx", 6), Position { line: 2, column: 2 });
-        assert_eq!(position("a", 99), Position { line: 1, column: 2 });
+        assert_eq!(
+            position(&source("aé\nüx"), 6),
+            Position { line: 2, column: 2 }
+        );
+        assert_eq!(position(&source("a"), 99), Position { line: 1, column: 2 });
     }
 }

@@ -1,0 +1,40 @@
+//! Checks that every variable that is written is also read.
+
+use super::Net;
+use crate::diag::{Diagnostic, Diagnostics, codes, quote};
+use std::collections::BTreeSet;
+
+/// Pairs `Assign` and `ReadValue` of one graph by `variable_id`.
+pub(super) fn check(net: &Net, diagnostics: &mut Diagnostics) {
+    if net.sinks.is_empty() {
+        return;
+    }
+    let read: BTreeSet<&str> = net
+        .order
+        .iter()
+        .filter_map(|&index| net.layers.get(index))
+        .filter(|layer| layer.is("ReadValue"))
+        .filter_map(|layer| layer.attribute("variable_id"))
+        .map(|attribute| attribute.value.as_str())
+        .collect();
+    let mut written = BTreeSet::new();
+    for layer in net.sinks.iter().filter_map(|&index| net.layers.get(index)) {
+        let name = quote(&layer.name);
+        let Some(variable) = layer.attribute("variable_id") else {
+            let message = format!("Assign layer {name} has no attribute `variable_id`");
+            diagnostics.push(Diagnostic::error(&codes::MISSING_ATTRIBUTE, message).at(layer.span));
+            continue;
+        };
+        let shown = quote(&variable.value);
+        if !read.contains(variable.value.as_str()) {
+            let message = format!(
+                "variable {shown} is assigned by {name}, but no output depends on a ReadValue of it"
+            );
+            diagnostics.push(Diagnostic::error(&codes::STATE, message).at(variable.value_span));
+        }
+        if !written.insert(variable.value.as_str()) {
+            let message = format!("variable {shown} is assigned twice");
+            diagnostics.push(Diagnostic::error(&codes::STATE, message).at(variable.value_span));
+        }
+    }
+}
