@@ -90,14 +90,7 @@ impl Diagnostic {
 
     fn new(code: &'static Code, level: Level, message: String) -> Self {
         debug_assert!(!message.ends_with('.'), "final period: {message}");
-        Diagnostic {
-            code,
-            level,
-            message,
-            span: None,
-            notes: Vec::new(),
-            help: None,
-        }
+        Diagnostic { code, level, message, span: None, notes: Vec::new(), help: None }
     }
 
     /// Sets the place.
@@ -154,11 +147,7 @@ impl SourceText {
     pub fn new(name: impl Into<String>, text: impl Into<Arc<str>>) -> Self {
         let text = text.into();
         let breaks = text.match_indices('\n').map(|(at, _)| at + 1).collect();
-        SourceText {
-            name: name.into(),
-            text,
-            breaks,
-        }
+        SourceText { name: name.into(), text, breaks }
     }
 
     /// The path or name as the user gave it.
@@ -174,9 +163,7 @@ impl SourceText {
     /// Line (from 0) and offset of its first byte for a byte offset.
     fn line_of(&self, offset: usize) -> (usize, usize) {
         let line = self.breaks.partition_point(|&start| start <= offset);
-        let start = line
-            .checked_sub(1)
-            .and_then(|index| self.breaks.get(index).copied());
+        let start = line.checked_sub(1).and_then(|index| self.breaks.get(index).copied());
         (line, start.unwrap_or(0))
     }
 }
@@ -262,11 +249,7 @@ impl Diagnostics {
 
     /// `Err(self)` if there are errors; otherwise the value and the warnings.
     pub fn into_result<T>(self, value: T) -> Result<(T, Diagnostics), Diagnostics> {
-        if self.has_errors() {
-            Err(self)
-        } else {
-            Ok((value, self))
-        }
+        if self.has_errors() { Err(self) } else { Ok((value, self)) }
     }
 
     /// Attaches the text that the spans point into, so that [`fmt::Display`] can show lines.
@@ -379,10 +362,7 @@ mod tests {
     fn a_flood_of_warnings_does_not_hide_an_error() {
         let mut diagnostics = Diagnostics::new();
         for index in 0..5000 {
-            diagnostics.push(Diagnostic::warning(
-                &codes::UNKNOWN_ATTRIBUTE,
-                format!("{index}"),
-            ));
+            diagnostics.push(Diagnostic::warning(&codes::UNKNOWN_ATTRIBUTE, format!("{index}")));
         }
         assert_eq!(diagnostics.len(), Diagnostics::CAPACITY);
         diagnostics.push(Diagnostic::error(&codes::XML, "e"));

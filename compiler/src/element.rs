@@ -98,9 +98,7 @@ impl ElementType {
 
     fn row(self) -> (u32, &'static str) {
         // The table is in declaration order (tested), so the discriminant is the row number.
-        TABLE
-            .get(self as usize)
-            .map_or((0, "?"), |row| (row.1, row.2))
+        TABLE.get(self as usize).map_or((0, "?"), |row| (row.1, row.2))
     }
 
     /// Bits per value; 0 for [`ElementType::String`], whose values have no fixed size.
@@ -117,8 +115,7 @@ impl ElementType {
     /// the short name in lower or upper case. `FP32`, `BOOL` and the like are port precisions, not data types.
     pub fn from_data(text: &str) -> Option<Self> {
         let matches = |name: &str| {
-            text == name
-                || (text.eq_ignore_ascii_case(name) && text == text.to_ascii_uppercase().as_str())
+            text == name || (text.eq_ignore_ascii_case(name) && text == text.to_ascii_uppercase().as_str())
         };
         TABLE.iter().find(|row| matches(row.2)).map(|row| row.0)
     }
@@ -127,27 +124,16 @@ impl ElementType {
     ///
     /// `None` also for the names that mean "not known" (`UNSPECIFIED`, `dynamic`, `undefined`).
     pub fn from_port_precision(text: &str) -> Option<Self> {
-        TABLE
-            .iter()
-            .find(|row| text == row.2 || text == row.3)
-            .map(|row| row.0)
-            .or(if text == "BIN" { Some(E::U1) } else { None })
+        TABLE.iter().find(|row| text == row.2 || text == row.3).map(|row| row.0).or(if text == "BIN" {
+            Some(E::U1)
+        } else {
+            None
+        })
     }
 
     /// Floating point of any width, the 4- and 8-bit formats included.
     pub fn is_float(self) -> bool {
-        matches!(
-            self,
-            E::Bf16
-                | E::F16
-                | E::F32
-                | E::F64
-                | E::Nf4
-                | E::F8e4m3
-                | E::F8e5m2
-                | E::F8e8m0
-                | E::F4e2m1
-        )
+        matches!(self, E::Bf16 | E::F16 | E::F32 | E::F64 | E::Nf4 | E::F8e4m3 | E::F8e5m2 | E::F8e8m0 | E::F4e2m1)
     }
 
     /// Integer of any width; [`ElementType::Boolean`] is not one.
@@ -157,8 +143,7 @@ impl ElementType {
 
     /// Whether negative values exist: floats (except the exponent-only `f8e8m0`) and `i*`.
     pub fn is_signed(self) -> bool {
-        matches!(self, E::I4 | E::I8 | E::I16 | E::I32 | E::I64)
-            || (self.is_float() && self != E::F8e8m0)
+        matches!(self, E::I4 | E::I8 | E::I16 | E::I32 | E::I64) || (self.is_float() && self != E::F8e8m0)
     }
 
     /// Bytes that `count` values take in the weights file and in memory, `None` if that overflows.
@@ -206,32 +191,16 @@ mod tests {
             assert_eq!(ElementType::from_data(element.name()), Some(element));
             let upper = element.name().to_ascii_uppercase();
             assert_eq!(ElementType::from_data(&upper), Some(element));
-            assert_eq!(
-                ElementType::from_port_precision(element.name()),
-                Some(element)
-            );
+            assert_eq!(ElementType::from_port_precision(element.name()), Some(element));
         }
     }
 
     #[test]
     fn data_and_port_names_are_different_sets() {
-        for text in [
-            "FP32", "FP16", "BOOL", "BIN", "fp32", "bool", "", "dynamic", "Boolean", "f32 ",
-        ] {
+        for text in ["FP32", "FP16", "BOOL", "BIN", "fp32", "bool", "", "dynamic", "Boolean", "f32 "] {
             assert_eq!(ElementType::from_data(text), None, "{text}");
         }
-        for text in [
-            "F32",
-            "F64",
-            "fp32",
-            "bool",
-            "BOOLEAN",
-            "DYNAMIC",
-            "MIXED",
-            "Q78",
-            "",
-            "UNSPECIFIED",
-        ] {
+        for text in ["F32", "F64", "fp32", "bool", "BOOLEAN", "DYNAMIC", "MIXED", "Q78", "", "UNSPECIFIED"] {
             assert_eq!(ElementType::from_port_precision(text), None, "{text}");
         }
         assert_eq!(ElementType::from_port_precision("FP32"), Some(E::F32));

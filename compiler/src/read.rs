@@ -233,10 +233,7 @@ impl Net {
 
     /// The names under which the input at this position of [`Net::parameters`] is known.
     pub fn input_names(&self, position: usize) -> Vec<&str> {
-        let layer = self
-            .parameters
-            .get(position)
-            .and_then(|&i| self.layers.get(i));
+        let layer = self.parameters.get(position).and_then(|&i| self.layers.get(i));
         let mut names = layer.map_or(Vec::new(), |layer| layer.tensor_names(0));
         if let Some(layer) = layer
             && self.legacy_io
@@ -263,10 +260,7 @@ impl Net {
             return Vec::new();
         };
         let mut names = producer.tensor_names(input.port);
-        if self.legacy_io
-            && producer.output_ports.len() == 1
-            && !names.contains(&producer.name.as_str())
-        {
+        if self.legacy_io && producer.output_ports.len() == 1 && !names.contains(&producer.name.as_str()) {
             names.push(&producer.name);
         }
         names
@@ -281,17 +275,13 @@ impl Layer {
 
     /// The value of an attribute of `<data>`.
     pub fn attribute(&self, name: &str) -> Option<&Attribute> {
-        self.attributes
-            .iter()
-            .find(|attribute| attribute.name == name)
+        self.attributes.iter().find(|attribute| attribute.name == name)
     }
 
     /// The tensor names of an output.
     pub fn tensor_names(&self, port: usize) -> Vec<&str> {
         let port = self.output_ports.get(port);
-        port.map_or(Vec::new(), |port| {
-            port.names.iter().map(String::as_str).collect()
-        })
+        port.map_or(Vec::new(), |port| port.names.iter().map(String::as_str).collect())
     }
 
     /// The layer for messages: kind and name, escaped and cut.

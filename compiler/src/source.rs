@@ -70,12 +70,7 @@ impl Source {
     ) -> Result<Source, Diagnostics> {
         let xml_name = xml_name.into();
         let xml = decode(&xml_name, xml.into())?;
-        Ok(Source {
-            xml_name,
-            xml,
-            weights: Weights::Memory(weights.into()),
-            xml_path: None,
-        })
+        Ok(Source { xml_name, xml, weights: Weights::Memory(weights.into()), xml_path: None })
     }
 
     /// The files on disk that were read, for rebuild tracking: the XML, then the weights.
@@ -84,11 +79,7 @@ impl Source {
             Weights::Mapped(path, _) => Some(path.as_path()),
             _ => None,
         };
-        self.xml_path
-            .as_deref()
-            .into_iter()
-            .chain(weights)
-            .collect()
+        self.xml_path.as_deref().into_iter().chain(weights).collect()
     }
 
     /// Name and text of the XML, for [`Diagnostics::set_source`].
@@ -108,8 +99,7 @@ fn open_weights(xml: &Path, weights: Option<&Path>) -> Result<Weights, Diagnosti
             path
         }
     };
-    let file =
-        MappedFile::open(&path).map_err(|error| cannot_read("weights file", &path, &error))?;
+    let file = MappedFile::open(&path).map_err(|error| cannot_read("weights file", &path, &error))?;
     Ok(Weights::Mapped(path, Arc::new(file)))
 }
 
@@ -117,19 +107,14 @@ fn cannot_read(what: &str, path: &Path, error: &std::io::Error) -> Diagnostics {
     // The absolute path shows which folder a relative one was resolved against.
     let tried = std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf());
     let shown = quote_path(&tried);
-    Diagnostic::error(
-        &codes::IO,
-        format!("cannot read the {what} {shown}: {error}"),
-    )
-    .into()
+    Diagnostic::error(&codes::IO, format!("cannot read the {what} {shown}: {error}")).into()
 }
 
 /// A path in backticks, escaped but never cut: people copy paths.
 fn quote_path(path: &Path) -> String {
     let text = path.display().to_string();
     let mut out = String::from("`");
-    text.chars()
-        .for_each(|c| crate::diag::push_visible(&mut out, c));
+    text.chars().for_each(|c| crate::diag::push_visible(&mut out, c));
     out.push('`');
     out
 }
@@ -140,12 +125,9 @@ fn decode(name: &str, bytes: Vec<u8>) -> Result<Arc<str>, Diagnostics> {
         let offset = failure.offset;
         let start = failure.valid.len();
         let mut diagnostics = Diagnostics::from(
-            Diagnostic::error(
-                &codes::ENCODING,
-                format!("byte {offset} of the file is not valid {encoding}"),
-            )
-            .at(Span::new(start, start))
-            .help("save the file as UTF-8, or fetch it again if it was damaged on the way"),
+            Diagnostic::error(&codes::ENCODING, format!("byte {offset} of the file is not valid {encoding}"))
+                .at(Span::new(start, start))
+                .help("save the file as UTF-8, or fetch it again if it was damaged on the way"),
         );
         diagnostics.set_source(SourceText::new(name, failure.valid));
         diagnostics
@@ -158,13 +140,9 @@ mod tests {
 
     #[test]
     fn damaged_text_is_located() {
-        let error =
-            Source::from_memory("m.xml", b"<net>\n <a\xff".to_vec(), Vec::new()).unwrap_err();
+        let error = Source::from_memory("m.xml", b"<net>\n <a\xff".to_vec(), Vec::new()).unwrap_err();
         let text = error.to_string();
-        assert!(
-            text.contains(codes::ENCODING.id) && text.contains("m.xml:2:4"),
-            "{text}"
-        );
+        assert!(text.contains(codes::ENCODING.id) && text.contains("m.xml:2:4"), "{text}");
     }
 
     #[test]
@@ -176,17 +154,12 @@ mod tests {
         let xml = folder.join("a.b.xml");
         std::fs::write(&xml, "<net/>").unwrap();
         let source = Source::from_path(&xml, None).unwrap();
-        assert!(
-            matches!(&source.weights, Weights::Missing(Some(path)) if path.ends_with("a.b.bin"))
-        );
+        assert!(matches!(&source.weights, Weights::Missing(Some(path)) if path.ends_with("a.b.bin")));
         assert_eq!(source.files().len(), 1);
         assert!(Source::from_path(&xml, Some(&folder.join("none.bin"))).is_err());
         std::fs::write(folder.join("a.b.bin"), [1, 2, 3]).unwrap();
         let source = Source::from_path(&xml, None).unwrap();
-        assert_eq!(
-            (source.weights.bytes(), source.files().len()),
-            (&[1, 2, 3][..], 2)
-        );
+        assert_eq!((source.weights.bytes(), source.files().len()), (&[1, 2, 3][..], 2));
         std::fs::write(folder.join("empty.bin"), []).unwrap();
         let source = Source::from_path(&xml, Some(&folder.join("empty.bin"))).unwrap();
         assert!(source.weights.bytes().is_empty());

@@ -324,9 +324,7 @@ pub static ALL: &[&Code] = &[
 
 /// Looks a code up by id or name, in any case.
 pub fn find(text: &str) -> Option<&'static Code> {
-    ALL.iter()
-        .copied()
-        .find(|code| code.id.eq_ignore_ascii_case(text) || code.name.eq_ignore_ascii_case(text))
+    ALL.iter().copied().find(|code| code.id.eq_ignore_ascii_case(text) || code.name.eq_ignore_ascii_case(text))
 }
 
 #[cfg(test)]
@@ -337,21 +335,9 @@ mod tests {
     fn table_is_sorted_and_worded_alike() {
         assert!(ALL.windows(2).all(|pair| pair[0].id < pair[1].id));
         for code in ALL {
-            assert!(
-                code.id.len() == 6 && code.id.starts_with("IR"),
-                "{}",
-                code.id
-            );
-            assert!(
-                !code.title.ends_with('.') && code.title.len() < 60,
-                "{}",
-                code.id
-            );
-            assert!(
-                code.explanation.ends_with('.') && !code.explanation.contains("  "),
-                "{}",
-                code.id
-            );
+            assert!(code.id.len() == 6 && code.id.starts_with("IR"), "{}", code.id);
+            assert!(!code.title.ends_with('.') && code.title.len() < 60, "{}", code.id);
+            assert!(code.explanation.ends_with('.') && !code.explanation.contains("  "), "{}", code.id);
             assert_eq!(find(code.name).map(|c| c.id), Some(code.id));
         }
         assert_eq!(find("ir0101").map(|c| c.name), Some("xml"));

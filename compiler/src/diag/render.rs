@@ -20,10 +20,7 @@ pub fn position(source: &SourceText, offset: usize) -> Position {
     let offset = floor_boundary(source.text(), offset);
     let (line, start) = source.line_of(offset);
     let before = source.text().get(start..offset).unwrap_or("");
-    Position {
-        line: line + 1,
-        column: 1 + before.chars().count(),
-    }
+    Position { line: line + 1, column: 1 + before.chars().count() }
 }
 
 /// The last character boundary inside the text that is not behind `offset`.
@@ -37,12 +34,7 @@ fn floor_boundary(text: &str, offset: usize) -> usize {
 
 /// Renders one diagnostic; ends with a newline. Without a source only the byte offset can be shown.
 pub fn text(diagnostic: &Diagnostic, source: Option<&SourceText>) -> String {
-    let mut out = format!(
-        "{}[{}]: {}\n",
-        diagnostic.level.name(),
-        diagnostic.code.id,
-        diagnostic.message
-    );
+    let mut out = format!("{}[{}]: {}\n", diagnostic.level.name(), diagnostic.code.id, diagnostic.message);
     match (diagnostic.span, source) {
         (Some(span), Some(source)) => snippet(&mut out, span, source),
         (Some(span), None) => {
@@ -145,30 +137,18 @@ mod tests {
     #[test]
     fn long_lines_and_strange_spans_stay_short() {
         let xml = "é".repeat(100_000);
-        for span in [
-            (0, 200_000),
-            (1, 2),
-            (199_999, 500_000),
-            (7, 3),
-            (usize::MAX, 0),
-        ] {
+        for span in [(0, 200_000), (1, 2), (199_999, 500_000), (7, 3), (usize::MAX, 0)] {
             let diagnostic = Diagnostic::error(&codes::XML, "m").at(Span::new(span.0, span.1));
             let shown = text(&diagnostic, Some(&source(&xml)));
             assert!(shown.lines().all(|l| l.chars().count() < 120), "{shown}");
         }
-        let empty = text(
-            &Diagnostic::error(&codes::XML, "m").at(Span::new(5, 9)),
-            Some(&source("")),
-        );
+        let empty = text(&Diagnostic::error(&codes::XML, "m").at(Span::new(5, 9)), Some(&source("")));
         assert!(empty.contains("model.xml:1:1"));
     }
 
     #[test]
     fn columns_count_characters() {
-        assert_eq!(
-            position(&source("aé\nüx"), 6),
-            Position { line: 2, column: 2 }
-        );
+        assert_eq!(position(&source("aé\nüx"), 6), Position { line: 2, column: 2 });
         assert_eq!(position(&source("a"), 99), Position { line: 1, column: 2 });
     }
 }

@@ -25,11 +25,7 @@ const LISTED: usize = 20;
 impl<'a> Attributes<'a> {
     /// Nothing is read yet.
     pub fn new(layer: &'a Layer) -> Self {
-        Attributes {
-            layer,
-            asked: RefCell::default(),
-            warnings: RefCell::default(),
-        }
+        Attributes { layer, asked: RefCell::default(), warnings: RefCell::default() }
     }
 
     /// The layer that holds the attributes.
@@ -46,12 +42,7 @@ impl<'a> Attributes<'a> {
         self.find(name).ok_or_else(|| {
             let layer = self.layer;
             let message = format!("{} has no attribute `{name}`", layer.describe());
-            let mut names: Vec<String> = layer
-                .attributes
-                .iter()
-                .take(LISTED)
-                .map(|a| quote(&a.name))
-                .collect();
+            let mut names: Vec<String> = layer.attributes.iter().take(LISTED).map(|a| quote(&a.name)).collect();
             if layer.attributes.len() > LISTED {
                 names.push("...".into());
             }
@@ -60,9 +51,7 @@ impl<'a> Attributes<'a> {
             } else {
                 format!("the layer has {}", names.join(", "))
             };
-            Diagnostic::error(&codes::MISSING_ATTRIBUTE, message)
-                .at(layer.span)
-                .note(note)
+            Diagnostic::error(&codes::MISSING_ATTRIBUTE, message).at(layer.span).note(note)
         })
     }
 
@@ -82,10 +71,7 @@ impl<'a> Attributes<'a> {
         match self.find(name) {
             Some(attribute) => self.bad(attribute, expected),
             None => {
-                let message = format!(
-                    "attribute `{name}` of {} is missing, not {expected}",
-                    self.layer.describe()
-                );
+                let message = format!("attribute `{name}` of {} is missing, not {expected}", self.layer.describe());
                 Diagnostic::error(&codes::BAD_ATTRIBUTE, message).at(self.layer.span)
             }
         }
@@ -115,8 +101,7 @@ impl<'a> Attributes<'a> {
 
     /// A whole number with a default.
     pub fn int_or(&self, name: &str, default: i64) -> Result<i64, Diagnostic> {
-        self.find(name)
-            .map_or(Ok(default), |attribute| self.parse_int(attribute))
+        self.find(name).map_or(Ok(default), |attribute| self.parse_int(attribute))
     }
 
     /// A number.
@@ -126,44 +111,31 @@ impl<'a> Attributes<'a> {
 
     /// A number with a default.
     pub fn float_or(&self, name: &str, default: f64) -> Result<f64, Diagnostic> {
-        self.find(name)
-            .map_or(Ok(default), |attribute| self.parse_float(attribute))
+        self.find(name).map_or(Ok(default), |attribute| self.parse_float(attribute))
     }
 
     /// A comma-separated list of whole numbers; empty text is an empty list.
     pub fn ints(&self, name: &str) -> Result<Vec<i64>, Diagnostic> {
-        self.parse_list(
-            self.required(name)?,
-            "a list of whole numbers",
-            number::integer_prefix,
-        )
+        self.parse_list(self.required(name)?, "a list of whole numbers", number::integer_prefix)
     }
 
     /// A list of whole numbers with a default.
     pub fn ints_or(&self, name: &str, default: &[i64]) -> Result<Vec<i64>, Diagnostic> {
         match self.find(name) {
-            Some(attribute) => {
-                self.parse_list(attribute, "a list of whole numbers", number::integer_prefix)
-            }
+            Some(attribute) => self.parse_list(attribute, "a list of whole numbers", number::integer_prefix),
             None => Ok(default.to_vec()),
         }
     }
 
     /// A comma-separated list of numbers.
     pub fn floats(&self, name: &str) -> Result<Vec<f64>, Diagnostic> {
-        self.parse_list(
-            self.required(name)?,
-            "a list of numbers",
-            number::float_prefix,
-        )
+        self.parse_list(self.required(name)?, "a list of numbers", number::float_prefix)
     }
 
     /// A list of numbers with a default.
     pub fn floats_or(&self, name: &str, default: &[f64]) -> Result<Vec<f64>, Diagnostic> {
         match self.find(name) {
-            Some(attribute) => {
-                self.parse_list(attribute, "a list of numbers", number::float_prefix)
-            }
+            Some(attribute) => self.parse_list(attribute, "a list of numbers", number::float_prefix),
             None => Ok(default.to_vec()),
         }
     }
@@ -172,26 +144,19 @@ impl<'a> Attributes<'a> {
     pub fn strings_or(&self, name: &str, default: &[&str]) -> Result<Vec<String>, Diagnostic> {
         let own = |words: &mut dyn Iterator<Item = &str>| words.map(str::to_string).collect();
         Ok(match self.find(name) {
-            Some(attribute) => own(&mut attribute
-                .value
-                .split(',')
-                .map(str::trim)
-                .filter(|word| !word.is_empty())),
+            Some(attribute) => own(&mut attribute.value.split(',').map(str::trim).filter(|word| !word.is_empty())),
             None => own(&mut default.iter().copied()),
         })
     }
 
     /// The text as it stands.
     pub fn string(&self, name: &str) -> Result<&'a str, Diagnostic> {
-        self.required(name)
-            .map(|attribute| attribute.value.as_str())
+        self.required(name).map(|attribute| attribute.value.as_str())
     }
 
     /// The text as it stands, with a default.
     pub fn string_or(&self, name: &str, default: &'a str) -> Result<&'a str, Diagnostic> {
-        Ok(self
-            .find(name)
-            .map_or(default, |attribute| attribute.value.as_str()))
+        Ok(self.find(name).map_or(default, |attribute| attribute.value.as_str()))
     }
 
     /// An element type; the names for "not known" are errors.
@@ -200,26 +165,15 @@ impl<'a> Attributes<'a> {
     }
 
     /// An element type with a default.
-    pub fn element_type_or(
-        &self,
-        name: &str,
-        default: ElementType,
-    ) -> Result<ElementType, Diagnostic> {
-        self.find(name)
-            .map_or(Ok(default), |attribute| self.parse_element_type(attribute))
+    pub fn element_type_or(&self, name: &str, default: ElementType) -> Result<ElementType, Diagnostic> {
+        self.find(name).map_or(Ok(default), |attribute| self.parse_element_type(attribute))
     }
 
     /// An element type that may be left open: missing, `dynamic` or `undefined` give `None`.
     pub fn element_type_if_known(&self, name: &str) -> Result<Option<ElementType>, Diagnostic> {
         match self.find(name) {
             None => Ok(None),
-            Some(a)
-                if ["dynamic", "undefined"]
-                    .iter()
-                    .any(|w| a.value.eq_ignore_ascii_case(w)) =>
-            {
-                Ok(None)
-            }
+            Some(a) if ["dynamic", "undefined"].iter().any(|w| a.value.eq_ignore_ascii_case(w)) => Ok(None),
             Some(attribute) => self.parse_element_type(attribute).map(Some),
         }
     }
@@ -230,12 +184,7 @@ impl<'a> Attributes<'a> {
     }
 
     /// One of some words, with a default.
-    pub fn choice_or<T: Clone>(
-        &self,
-        name: &str,
-        choices: &[(&str, T)],
-        default: T,
-    ) -> Result<T, Diagnostic> {
+    pub fn choice_or<T: Clone>(&self, name: &str, choices: &[(&str, T)], default: T) -> Result<T, Diagnostic> {
         match self.find(name) {
             Some(attribute) => self.parse_choice(attribute, choices),
             None => Ok(default),
@@ -249,9 +198,7 @@ impl<'a> Attributes<'a> {
 
     /// A shape with ranges, if there is one.
     pub fn dims_if_present(&self, name: &str) -> Result<Option<Dims>, Diagnostic> {
-        self.find(name)
-            .map(|attribute| self.parse_dims(attribute))
-            .transpose()
+        self.find(name).map(|attribute| self.parse_dims(attribute)).transpose()
     }
 
     /// Reports attributes that were not read and are not ignorable, and numbers that were read only in part.
@@ -265,18 +212,10 @@ impl<'a> Attributes<'a> {
             if asked.contains(name) || ignorable.contains(&name) {
                 continue;
             }
-            let message = format!(
-                "attribute {} has no effect on {}",
-                quote(name),
-                self.layer.describe()
-            );
-            let mut diagnostic =
-                Diagnostic::warning(&codes::UNKNOWN_ATTRIBUTE, message).at(attribute.name_span);
+            let message = format!("attribute {} has no effect on {}", quote(name), self.layer.describe());
+            let mut diagnostic = Diagnostic::warning(&codes::UNKNOWN_ATTRIBUTE, message).at(attribute.name_span);
             let missing = |known: &&String| self.layer.attribute(known).is_none();
-            let similar = asked
-                .iter()
-                .filter(missing)
-                .find(|known| is_similar(known, name));
+            let similar = asked.iter().filter(missing).find(|known| is_similar(known, name));
             if let Some(known) = similar {
                 diagnostic = diagnostic.help(format!("did you mean `{known}`?"));
             }
@@ -286,45 +225,34 @@ impl<'a> Attributes<'a> {
     }
 
     /// Notes that something follows a number. Where the number itself may be meant otherwise, that is an error.
-    fn check_rest(
-        &self,
-        attribute: &Attribute,
-        rest: &str,
-        expected: &str,
-    ) -> Result<(), Diagnostic> {
+    fn check_rest(&self, attribute: &Attribute, rest: &str, expected: &str) -> Result<(), Diagnostic> {
         if rest.trim().is_empty() {
             return Ok(());
         }
         if !rest.starts_with(['.', ',', 'f', 'F']) {
             return Err(self.bad(attribute, expected));
         }
-        let message = format!(
-            "the end of {} of attribute {} is ignored",
-            quote(&attribute.value),
-            quote(&attribute.name)
-        );
-        let diagnostic =
-            Diagnostic::warning(&codes::BAD_ATTRIBUTE, message).at(attribute.value_span);
+        let message =
+            format!("the end of {} of attribute {} is ignored", quote(&attribute.value), quote(&attribute.name));
+        let diagnostic = Diagnostic::warning(&codes::BAD_ATTRIBUTE, message).at(attribute.value_span);
         self.warnings.borrow_mut().push(diagnostic);
         Ok(())
     }
 
     fn parse_int(&self, attribute: &Attribute) -> Result<i64, Diagnostic> {
-        let (value, rest) =
-            number::integer_prefix(&attribute.value).map_err(|error| match error {
-                NumberError::Syntax => self.bad(attribute, "a whole number"),
-                NumberError::Range => self.bad(attribute, "a whole number of 64 bits"),
-            })?;
+        let (value, rest) = number::integer_prefix(&attribute.value).map_err(|error| match error {
+            NumberError::Syntax => self.bad(attribute, "a whole number"),
+            NumberError::Range => self.bad(attribute, "a whole number of 64 bits"),
+        })?;
         self.check_rest(attribute, rest, "a whole number")?;
         Ok(value)
     }
 
     fn parse_float(&self, attribute: &Attribute) -> Result<f64, Diagnostic> {
-        let (value, rest) =
-            number::float_prefix(&attribute.value).map_err(|error| match error {
-                NumberError::Syntax => self.bad(attribute, "a number"),
-                NumberError::Range => self.bad(attribute, "a number that fits 64 bits"),
-            })?;
+        let (value, rest) = number::float_prefix(&attribute.value).map_err(|error| match error {
+            NumberError::Syntax => self.bad(attribute, "a number"),
+            NumberError::Range => self.bad(attribute, "a number that fits 64 bits"),
+        })?;
         self.check_rest(attribute, rest, "a number")?;
         Ok(value)
     }
@@ -353,27 +281,16 @@ impl<'a> Attributes<'a> {
         ElementType::from_data(&attribute.value).ok_or_else(|| {
             let diagnostic = self.bad(attribute, "an element type");
             match ElementType::from_port_precision(&attribute.value) {
-                Some(element) => diagnostic.help(format!(
-                    "write `{element}` here; the other name is for ports"
-                )),
+                Some(element) => diagnostic.help(format!("write `{element}` here; the other name is for ports")),
                 None => diagnostic,
             }
         })
     }
 
-    fn parse_choice<T: Clone>(
-        &self,
-        attribute: &Attribute,
-        choices: &[(&str, T)],
-    ) -> Result<T, Diagnostic> {
-        let found = choices
-            .iter()
-            .find(|(word, _)| word.eq_ignore_ascii_case(&attribute.value));
+    fn parse_choice<T: Clone>(&self, attribute: &Attribute, choices: &[(&str, T)]) -> Result<T, Diagnostic> {
+        let found = choices.iter().find(|(word, _)| word.eq_ignore_ascii_case(&attribute.value));
         found.map(|(_, value)| value.clone()).ok_or_else(|| {
-            let words: Vec<String> = choices
-                .iter()
-                .map(|(word, _)| format!("`{word}`"))
-                .collect();
+            let words: Vec<String> = choices.iter().map(|(word, _)| format!("`{word}`")).collect();
             self.bad(attribute, &format!("one of {}", words.join(", ")))
         })
     }
@@ -386,23 +303,14 @@ impl<'a> Attributes<'a> {
 /// Whether two names differ only in case, separators or one letter.
 fn is_similar(known: &str, name: &str) -> bool {
     let plain = |text: &str| -> Vec<char> {
-        text.chars()
-            .filter(|c| c.is_alphanumeric())
-            .take(64)
-            .flat_map(char::to_lowercase)
-            .collect()
+        text.chars().filter(|c| c.is_alphanumeric()).take(64).flat_map(char::to_lowercase).collect()
     };
     let (a, b) = (plain(known), plain(name));
     if a == b {
         return true;
     }
     let prefix = a.iter().zip(&b).take_while(|(x, y)| x == y).count();
-    let suffix = a
-        .iter()
-        .rev()
-        .zip(b.iter().rev())
-        .take_while(|(x, y)| x == y)
-        .count();
+    let suffix = a.iter().rev().zip(b.iter().rev()).take_while(|(x, y)| x == y).count();
     let longer = a.len().max(b.len());
     longer > 3 && a.len().abs_diff(b.len()) <= 1 && prefix + suffix + 1 >= longer
 }

@@ -15,19 +15,15 @@ pub(super) fn read(
     diagnostics: &mut Diagnostics,
 ) -> Vec<Body> {
     let expected: &[_] = if layer.kind == "If" {
-        &[
-            (BodyRole::Then, "then_body", "then_port_map"),
-            (BodyRole::Else, "else_body", "else_port_map"),
-        ]
+        &[(BodyRole::Then, "then_body", "then_port_map"), (BodyRole::Else, "else_body", "else_port_map")]
     } else {
         &[(BodyRole::Iteration, "body", "port_map")]
     };
     let mut bodies = Vec::new();
     for &(role, body, map) in expected {
-        let (Some(body), Some(map)) = (
-            child(element, body, layer, diagnostics),
-            child(element, map, layer, diagnostics),
-        ) else {
+        let (Some(body), Some(map)) =
+            (child(element, body, layer, diagnostics), child(element, map, layer, diagnostics))
+        else {
             continue;
         };
         let net = read_graph(body, context, depth + 1, diagnostics);
@@ -39,14 +35,7 @@ pub(super) fn read(
             _ => Vec::new(),
         };
         wiring.check_parameters(&inputs, body.span());
-        bodies.push(Body {
-            role,
-            inputs,
-            outputs,
-            back_edges,
-            net,
-            span: body.span(),
-        });
+        bodies.push(Body { role, inputs, outputs, back_edges, net, span: body.span() });
     }
     if let [then, other] = bodies.as_slice() {
         check_branches(layer, then, other, diagnostics);
@@ -54,12 +43,7 @@ pub(super) fn read(
     bodies
 }
 
-fn child<'a>(
-    element: Element<'a>,
-    name: &str,
-    layer: &Layer,
-    diagnostics: &mut Diagnostics,
-) -> Option<Element<'a>> {
+fn child<'a>(element: Element<'a>, name: &str, layer: &Layer, diagnostics: &mut Diagnostics) -> Option<Element<'a>> {
     let child = element.child(name);
     if child.is_none() {
         let message = format!("{} has no `<{name}>`", layer.describe());
@@ -70,12 +54,7 @@ fn child<'a>(
 
 /// Both branches must produce the same outputs.
 fn check_branches(layer: &Layer, then: &Body, other: &Body, diagnostics: &mut Diagnostics) {
-    let outputs = |body: &Body| {
-        body.outputs
-            .iter()
-            .filter_map(|o| o.external)
-            .collect::<Vec<_>>()
-    };
+    let outputs = |body: &Body| body.outputs.iter().filter_map(|o| o.external).collect::<Vec<_>>();
     if outputs(then) != outputs(other) {
         let message = format!("the branches of {} map different outputs", layer.describe());
         diagnostics.push(Diagnostic::error(&codes::BODY, message).at(layer.span));
@@ -94,24 +73,12 @@ struct Wiring<'a> {
 }
 
 impl<'a> Wiring<'a> {
-    fn new(
-        layer: &'a Layer,
-        net: &'a Net,
-        role: BodyRole,
-        diagnostics: &'a mut Diagnostics,
-    ) -> Self {
+    fn new(layer: &'a Layer, net: &'a Net, role: BodyRole, diagnostics: &'a mut Diagnostics) -> Self {
         let positions = |list: &[usize]| {
             let id = |index: &usize| net.layers.get(*index).map(|layer| layer.id);
-            list.iter()
-                .enumerate()
-                .filter_map(|(at, index)| Some((id(index)?, at)))
-                .collect()
+            list.iter().enumerate().filter_map(|(at, index)| Some((id(index)?, at))).collect()
         };
-        let name = |index: &usize| {
-            net.layers
-                .get(*index)
-                .map_or("", |layer| layer.name.as_str())
-        };
+        let name = |index: &usize| net.layers.get(*index).map_or("", |layer| layer.name.as_str());
         Wiring {
             layer,
             role,
@@ -123,18 +90,14 @@ impl<'a> Wiring<'a> {
     }
 
     fn error(&mut self, span: Span, message: String) {
-        self.diagnostics
-            .push(Diagnostic::error(&codes::BODY, message).at(span));
+        self.diagnostics.push(Diagnostic::error(&codes::BODY, message).at(span));
     }
 
     fn parameter(&mut self, element: Element<'_>, attribute: &str) -> Option<usize> {
         let id = fields::unsigned(element, attribute, self.diagnostics)?;
         let position = self.parameters.get(&id).copied();
         if position.is_none() {
-            self.error(
-                element.span(),
-                format!("the body has no Parameter with id {id}"),
-            );
+            self.error(element.span(), format!("the body has no Parameter with id {id}"));
         }
         position
     }
@@ -143,10 +106,7 @@ impl<'a> Wiring<'a> {
         let id = fields::unsigned(element, attribute, self.diagnostics)?;
         let position = self.results.get(&id).copied();
         if position.is_none() {
-            self.error(
-                element.span(),
-                format!("the body has no Result with id {id}"),
-            );
+            self.error(element.span(), format!("the body has no Result with id {id}"));
         }
         position
     }
@@ -175,10 +135,7 @@ impl<'a> Wiring<'a> {
             let external = match external {
                 None if current_iteration => None,
                 None => {
-                    self.error(
-                        span,
-                        "an input of a body is not connected to anything".into(),
-                    );
+                    self.error(span, "an input of a body is not connected to anything".into());
                     continue;
                 }
                 Some(id) => match self.input_position(id, span) {
@@ -191,13 +148,7 @@ impl<'a> Wiring<'a> {
                 self.error(span, message.into());
             }
             let slice = self.slice(element);
-            inputs.push(BodyInput {
-                external,
-                parameter,
-                slice,
-                current_iteration,
-                span,
-            });
+            inputs.push(BodyInput { external, parameter, slice, current_iteration, span });
         }
         inputs.sort_by_key(|input| input.external);
         inputs
@@ -205,9 +156,7 @@ impl<'a> Wiring<'a> {
 
     /// Port ids of inputs are used as positions, which is only safe if they are the same.
     fn input_position(&mut self, id: u64, span: Span) -> Option<usize> {
-        let position = usize::try_from(id)
-            .ok()
-            .filter(|&at| at < self.layer.inputs.len());
+        let position = usize::try_from(id).ok().filter(|&at| at < self.layer.inputs.len());
         let declared = self.layer.input_ports.iter().position(|port| port.id == id);
         if position.is_none() || declared.is_some_and(|declared| Some(declared) != position) {
             let described = self.layer.describe();
@@ -234,44 +183,25 @@ impl<'a> Wiring<'a> {
             if let Some(id) = external
                 && externals.insert(id, span).is_some()
             {
-                self.error(
-                    span,
-                    format!("the port map has two entries for output port {id}"),
-                );
+                self.error(span, format!("the port map has two entries for output port {id}"));
             }
             let execution_condition = self.purpose(element, "execution_condition");
             let concat = self.slice(element);
-            outputs.push((
-                external,
-                BodyOutput {
-                    external: None,
-                    result,
-                    concat,
-                    execution_condition,
-                    span,
-                },
-            ));
+            outputs.push((external, BodyOutput { external: None, result, concat, execution_condition, span }));
         }
         // Outputs are numbered by ascending port id.
-        let positions: BTreeMap<u64, usize> = externals
-            .keys()
-            .enumerate()
-            .map(|(position, &id)| (id, position))
-            .collect();
+        let positions: BTreeMap<u64, usize> =
+            externals.keys().enumerate().map(|(position, &id)| (id, position)).collect();
         for (&id, &position) in &positions {
-            let declared = self
-                .layer
-                .output_ports
-                .iter()
-                .position(|port| port.id == id);
+            let declared = self.layer.output_ports.iter().position(|port| port.id == id);
             if declared != Some(position) {
                 let span = externals.get(&id).copied().unwrap_or(self.layer.span);
                 let described = self.layer.describe();
                 let message = match declared {
                     None => format!("{described} has no output port {id}"),
-                    Some(at) => format!(
-                        "output port {id} is number {at} of {described}, but number {position} of its port map"
-                    ),
+                    Some(at) => {
+                        format!("output port {id} is number {at} of {described}, but number {position} of its port map")
+                    }
                 };
                 self.error(span, message);
             }
@@ -286,10 +216,7 @@ impl<'a> Wiring<'a> {
 
     /// Purposes exist for Loop only.
     fn purpose(&self, element: Element<'_>, purpose: &str) -> bool {
-        self.layer.kind == "Loop"
-            && element
-                .attribute("purpose")
-                .is_some_and(|a| a.value() == purpose)
+        self.layer.kind == "Loop" && element.attribute("purpose").is_some_and(|a| a.value() == purpose)
     }
 
     fn slice(&mut self, element: Element<'_>) -> Option<Slice> {
@@ -316,10 +243,7 @@ impl<'a> Wiring<'a> {
 
     fn back_edges(&mut self, list: Element<'_>, inputs: &[BodyInput]) -> Vec<BackEdge> {
         let mut edges: Vec<BackEdge> = Vec::new();
-        let by_parameter: BTreeMap<usize, &BodyInput> = inputs
-            .iter()
-            .map(|input| (input.parameter, input))
-            .collect();
+        let by_parameter: BTreeMap<usize, &BodyInput> = inputs.iter().map(|input| (input.parameter, input)).collect();
         let mut targets = BTreeSet::new();
         for element in list.children_named("edge") {
             let result = self.result(element, "from-layer");
@@ -333,20 +257,13 @@ impl<'a> Wiring<'a> {
             }
             match by_parameter.get(&parameter) {
                 Some(input) if input.slice.is_some() => {
-                    self.error(
-                        span,
-                        "a back edge leads to a Parameter that is sliced from an input".into(),
-                    );
+                    self.error(span, "a back edge leads to a Parameter that is sliced from an input".into());
                 }
                 Some(input) if input.external.is_none() => {
                     self.error(span, "a back edge leads to the iteration counter".into());
                 }
                 // A Parameter that is missing in the map is reported elsewhere.
-                _ => edges.push(BackEdge {
-                    result,
-                    parameter,
-                    span,
-                }),
+                _ => edges.push(BackEdge { result, parameter, span }),
             }
         }
         edges
@@ -369,10 +286,7 @@ impl<'a> Wiring<'a> {
         for (position, count) in sources.into_iter().enumerate() {
             if count == 0 {
                 let name = self.names.get(position).copied().unwrap_or("");
-                let message = format!(
-                    "Parameter {} of the body gets no value from the port map",
-                    quote(name)
-                );
+                let message = format!("Parameter {} of the body gets no value from the port map", quote(name));
                 self.error(body, message);
             }
         }

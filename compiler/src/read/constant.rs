@@ -62,11 +62,7 @@ impl Constant {
 }
 
 /// Reads the value of a constant; `None` after an error.
-pub(super) fn read(
-    layer: &Layer,
-    context: &Context<'_>,
-    diagnostics: &mut Diagnostics,
-) -> Option<Constant> {
+pub(super) fn read(layer: &Layer, context: &Context<'_>, diagnostics: &mut Diagnostics) -> Option<Constant> {
     if !layer.has_data {
         let message = format!("{} has no `<data>`", layer.describe());
         diagnostics.push(Diagnostic::error(&codes::MISSING_ATTRIBUTE, message).at(layer.span));
@@ -78,16 +74,11 @@ pub(super) fn read(
         Some(value) => Some(Location::Inline(value.value.as_bytes().into())),
         None => file_range(layer, diagnostics),
     };
-    let constant = Constant {
-        element: element?,
-        dims: dims?,
-        location: location?,
-    };
+    let constant = Constant { element: element?, dims: dims?, location: location? };
     match check(constant, layer, context) {
         Ok(constant) => Some(constant),
         Err(diagnostic) => {
-            let repeated = diagnostic.code == &codes::WEIGHTS_MISSING
-                && context.weights_reported.replace(true);
+            let repeated = diagnostic.code == &codes::WEIGHTS_MISSING && context.weights_reported.replace(true);
             if !repeated {
                 diagnostics.push(diagnostic);
             }
@@ -108,9 +99,7 @@ fn element_type(attribute: &Attribute) -> Result<ElementType, Diagnostic> {
         let message = format!("{} is not an element type", quote(&attribute.value));
         let diagnostic = Diagnostic::error(&codes::BAD_ATTRIBUTE, message).at(attribute.value_span);
         match ElementType::from_port_precision(&attribute.value) {
-            Some(element) => diagnostic.help(format!(
-                "write `{element}` here; the other name is for ports"
-            )),
+            Some(element) => diagnostic.help(format!("write `{element}` here; the other name is for ports")),
             None => diagnostic,
         }
     })
@@ -119,11 +108,7 @@ fn element_type(attribute: &Attribute) -> Result<ElementType, Diagnostic> {
 /// A list of sizes; the real format has no unknown dimensions here.
 fn shape(attribute: &Attribute) -> Result<Vec<usize>, Diagnostic> {
     let text = attribute.value.trim();
-    let inner = text
-        .strip_prefix('[')
-        .and_then(|t| t.strip_suffix(']'))
-        .unwrap_or(text)
-        .trim();
+    let inner = text.strip_prefix('[').and_then(|t| t.strip_suffix(']')).unwrap_or(text).trim();
     if inner.is_empty() {
         return Ok(Vec::new());
     }
@@ -136,17 +121,12 @@ fn shape(attribute: &Attribute) -> Result<Vec<usize>, Diagnostic> {
         .split(',')
         .map(|part| match number::unsigned(part.trim()) {
             Ok(size) => usize::try_from(size).map_err(|_| bad(&codes::LIMIT, "is too large")),
-            Err(NumberError::Range) if !part.trim_start().starts_with('-') => {
-                Err(bad(&codes::LIMIT, "is too large"))
-            }
+            Err(NumberError::Range) if !part.trim_start().starts_with('-') => Err(bad(&codes::LIMIT, "is too large")),
             Err(_) => Err(bad(&codes::BAD_ATTRIBUTE, "is not a list of sizes")),
         })
         .collect::<Result<_, _>>()?;
     // Strides of empty shapes must not overflow either.
-    let volume = dims
-        .iter()
-        .filter(|&&dim| dim > 0)
-        .try_fold(1usize, |volume, &dim| volume.checked_mul(dim));
+    let volume = dims.iter().filter(|&&dim| dim > 0).try_fold(1usize, |volume, &dim| volume.checked_mul(dim));
     match volume {
         Some(volume) if isize::try_from(volume).is_ok() => Ok(dims),
         _ => Err(bad(&codes::LIMIT, "has too many elements")),
@@ -157,30 +137,18 @@ fn file_range(layer: &Layer, diagnostics: &mut Diagnostics) -> Option<Location> 
     let mut field = |name: &str| {
         let attribute = diagnostics.ok(required(layer, name))?;
         let parsed = number::unsigned(&attribute.value).map_err(|_| {
-            let message = format!(
-                "`{name}` is {}, not a number of bytes",
-                quote(&attribute.value)
-            );
+            let message = format!("`{name}` is {}, not a number of bytes", quote(&attribute.value));
             Diagnostic::error(&codes::BAD_ATTRIBUTE, message).at(attribute.value_span)
         });
         // Clamping keeps the number out of range of any file.
-        diagnostics
-            .ok(parsed)
-            .map(|value| usize::try_from(value).unwrap_or(usize::MAX))
+        diagnostics.ok(parsed).map(|value| usize::try_from(value).unwrap_or(usize::MAX))
     };
     let (offset, len) = (field("offset"), field("size"));
-    Some(Location::Weights {
-        offset: offset?,
-        len: len?,
-    })
+    Some(Location::Weights { offset: offset?, len: len? })
 }
 
 /// Checks the bytes against file and shape, and cuts them to what the shape needs.
-fn check(
-    mut constant: Constant,
-    layer: &Layer,
-    context: &Context<'_>,
-) -> Result<Constant, Diagnostic> {
+fn check(mut constant: Constant, layer: &Layer, context: &Context<'_>) -> Result<Constant, Diagnostic> {
     let place = |name: &str| layer.attribute(name).map_or(layer.span, |a| a.value_span);
     let count = constant.count();
     let Some(need) = constant.element.storage_bytes(count) else {
@@ -202,10 +170,7 @@ fn check(
         _ => need,
     };
     if given < demanded {
-        let message = format!(
-            "{} has {given} bytes, but its shape needs {demanded}",
-            layer.describe()
-        );
+        let message = format!("{} has {given} bytes, but its shape needs {demanded}", layer.describe());
         return Err(Diagnostic::error(&codes::CONSTANT_SIZE, message).at(place("size")));
     }
     match &mut constant.location {
@@ -221,11 +186,7 @@ fn check(
             if *len == 0 {
                 *offset = 0;
             }
-            debug_assert!(
-                offset
-                    .checked_add(*len)
-                    .is_some_and(|end| end <= file.len())
-            );
+            debug_assert!(offset.checked_add(*len).is_some_and(|end| end <= file.len()));
         }
     }
     if constant.element == ElementType::String {
@@ -247,29 +208,18 @@ fn inline(bytes: &mut Arc<[u8]>, need: usize, layer: &Layer) -> Result<(), Diagn
             Ok(())
         }
         None => {
-            let message = format!(
-                "{} has {} bytes, but its shape needs {need}",
-                layer.describe(),
-                bytes.len()
-            );
+            let message = format!("{} has {} bytes, but its shape needs {need}", layer.describe(), bytes.len());
             Err(Diagnostic::error(&codes::CONSTANT_SIZE, message).at(layer.span))
         }
     }
 }
 
-fn in_file(
-    offset: usize,
-    len: usize,
-    context: &Context<'_>,
-    layer: &Layer,
-) -> Result<(), Diagnostic> {
+fn in_file(offset: usize, len: usize, context: &Context<'_>, layer: &Layer) -> Result<(), Diagnostic> {
     let file = context.source.weights.bytes().len();
     if len == 0 || offset.checked_add(len).is_some_and(|end| end <= file) {
         return Ok(());
     }
-    let place = layer
-        .attribute("offset")
-        .map_or(layer.span, |a| a.value_span);
+    let place = layer.attribute("offset").map_or(layer.span, |a| a.value_span);
     if file == 0 {
         let help = match &context.source.weights {
             Weights::Missing(Some(path)) => format!(
@@ -278,18 +228,11 @@ fn in_file(
             ),
             _ => "name the weights file with the option `weights`".to_string(),
         };
-        let message = format!(
-            "{} needs the weights file, which is missing or empty",
-            layer.describe()
-        );
-        return Err(Diagnostic::error(&codes::WEIGHTS_MISSING, message)
-            .at(place)
-            .help(help));
+        let message = format!("{} needs the weights file, which is missing or empty", layer.describe());
+        return Err(Diagnostic::error(&codes::WEIGHTS_MISSING, message).at(place).help(help));
     }
-    let message = format!(
-        "{} has {len} bytes at offset {offset}, but the weights file ends at {file}",
-        layer.describe()
-    );
+    let message =
+        format!("{} has {len} bytes at offset {offset}, but the weights file ends at {file}", layer.describe());
     Err(Diagnostic::error(&codes::CONSTANT_RANGE, message)
         .at(place)
         .help("check that the `.bin` belongs to this `.xml` and is complete"))
@@ -301,16 +244,12 @@ fn unpack_strings(bytes: &[u8], count: usize) -> Result<Vec<&str>, &'static str>
         return Ok(Vec::new());
     }
     let (words, _) = bytes.as_chunks::<4>();
-    let mut words = words
-        .iter()
-        .map(|&word| usize::try_from(i32::from_le_bytes(word)).ok());
+    let mut words = words.iter().map(|&word| usize::try_from(i32::from_le_bytes(word)).ok());
     if words.next().flatten() != Some(count) {
         return Err("the number of strings is not that of the shape");
     }
-    let header = count
-        .checked_add(2)
-        .and_then(|words| words.checked_mul(4))
-        .and_then(|end| bytes.split_at_checked(end));
+    let header =
+        count.checked_add(2).and_then(|words| words.checked_mul(4)).and_then(|end| bytes.split_at_checked(end));
     let Some((_, text)) = header else {
         return Err("the header exceeds the data");
     };
@@ -321,9 +260,7 @@ fn unpack_strings(bytes: &[u8], count: usize) -> Result<Vec<&str>, &'static str>
     let mut strings = Vec::new();
     for end in words.take(count) {
         let end = end.ok_or("an offset is negative")?;
-        let bytes = text
-            .get(start..end)
-            .ok_or("an offset is out of order or exceeds the data")?;
+        let bytes = text.get(start..end).ok_or("an offset is out of order or exceeds the data")?;
         strings.push(std::str::from_utf8(bytes).map_err(|_| "a string is not UTF-8")?);
         start = end;
     }
@@ -355,10 +292,7 @@ mod tests {
             (&[2, 0, 1, 9], "aü", 2),
             (&[i32::MAX, 0], "", i32::MAX as usize),
         ] {
-            assert!(
-                unpack_strings(&packed(numbers, text), count).is_err(),
-                "{numbers:?}"
-            );
+            assert!(unpack_strings(&packed(numbers, text), count).is_err(), "{numbers:?}");
         }
     }
 }

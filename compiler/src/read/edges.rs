@@ -37,17 +37,11 @@ pub(super) fn connect(
     layers: &mut [Layer],
     diagnostics: &mut Diagnostics,
 ) -> Edges {
-    let mut edges = Edges {
-        sources: vec![Vec::new(); layers.len()],
-        problems: Vec::new(),
-    };
+    let mut edges = Edges { sources: vec![Vec::new(); layers.len()], problems: Vec::new() };
     let positions = positions(layers);
     let mut inputs: Vec<Vec<(usize, Input)>> = vec![Vec::new(); layers.len()];
     let list = net.child("edges");
-    for element in list
-        .into_iter()
-        .flat_map(|list| list.children_named("edge"))
-    {
+    for element in list.into_iter().flat_map(|list| list.children_named("edge")) {
         let Some(edge) = read_edge(element, diagnostics) else {
             continue;
         };
@@ -95,10 +89,7 @@ fn read_edge(element: Element<'_>, diagnostics: &mut Diagnostics) -> Option<Edge
 fn positions(layers: &[Layer]) -> Positions {
     let mut positions = HashMap::new();
     for (index, layer) in layers.iter().enumerate() {
-        for (side, ports) in [
-            (Side::Input, &layer.input_ports),
-            (Side::Output, &layer.output_ports),
-        ] {
+        for (side, ports) in [(Side::Input, &layer.input_ports), (Side::Output, &layer.output_ports)] {
             for (position, port) in ports.iter().enumerate() {
                 positions.entry((index, side, port.id)).or_insert(position);
             }
@@ -119,34 +110,19 @@ fn resolve(
         Diagnostic::error(&codes::EDGE, message).at(edge.span)
     };
     let target = target.ok_or_else(|| unknown("leads to", edge.to_layer))?;
-    let source = *ids
-        .get(&edge.from_layer)
-        .ok_or_else(|| unknown("comes from", edge.from_layer))?;
+    let source = *ids.get(&edge.from_layer).ok_or_else(|| unknown("comes from", edge.from_layer))?;
     let find = |layer: usize, side: Side, id: u64| {
         positions.get(&(layer, side, id)).copied().ok_or_else(|| {
             let described = layers.get(layer).map_or(String::new(), Layer::describe);
-            let side = if side == Side::Input {
-                "input"
-            } else {
-                "output"
-            };
-            let message =
-                format!("the edge names {side} port {id}, which {described} does not have");
+            let side = if side == Side::Input { "input" } else { "output" };
+            let message = format!("the edge names {side} port {id}, which {described} does not have");
             Diagnostic::error(&codes::PORT, message).at(edge.span)
         })
     };
     let port = find(source, Side::Output, edge.from_port)?;
     let position = find(target, Side::Input, edge.to_port)?;
     let span = edge.span;
-    Ok((
-        target,
-        position,
-        Input {
-            layer: source,
-            port,
-            span,
-        },
-    ))
+    Ok((target, position, Input { layer: source, port, span }))
 }
 
 /// Sorts the inputs of one layer by position and checks that they are 0, 1, 2, ...
@@ -170,19 +146,11 @@ fn assign_inputs(
         }
     }
     inputs.dedup_by_key(|&mut (position, _)| position);
-    let gap = inputs
-        .iter()
-        .enumerate()
-        .find(|&(expected, &(position, _))| expected != position);
+    let gap = inputs.iter().enumerate().find(|&(expected, &(position, _))| expected != position);
     if let Some((missing, _)) = gap {
-        let message = format!(
-            "no edge leads to input {missing} of {}, but one leads to a later input",
-            layer.describe()
-        );
-        problems.push((
-            Some(index),
-            Diagnostic::error(&codes::EDGE, message).at(layer.span),
-        ));
+        let message =
+            format!("no edge leads to input {missing} of {}, but one leads to a later input", layer.describe());
+        problems.push((Some(index), Diagnostic::error(&codes::EDGE, message).at(layer.span)));
     }
     layer.inputs = inputs.into_iter().map(|(_, input)| input).collect();
     let expected = match layer.kind.as_str() {
@@ -192,14 +160,7 @@ fn assign_inputs(
     };
     if layer.inputs.len() != expected {
         let count = layer.inputs.len();
-        let message = format!(
-            "{} layer {} has {count} inputs instead of {expected}",
-            layer.kind,
-            quote(&layer.name)
-        );
-        problems.push((
-            Some(index),
-            Diagnostic::error(&codes::ARITY, message).at(layer.span),
-        ));
+        let message = format!("{} layer {} has {count} inputs instead of {expected}", layer.kind, quote(&layer.name));
+        problems.push((Some(index), Diagnostic::error(&codes::ARITY, message).at(layer.span)));
     }
 }

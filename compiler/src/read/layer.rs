@@ -10,20 +10,12 @@ use std::collections::BTreeSet;
 const UNSPECIFIED: &[&str] = &["UNSPECIFIED", "dynamic", "undefined"];
 
 /// Reads what every layer has, reachable or not; `None` if it has no usable id.
-pub(super) fn read(
-    element: Element<'_>,
-    version: u32,
-    diagnostics: &mut Diagnostics,
-) -> Option<Layer> {
+pub(super) fn read(element: Element<'_>, version: u32, diagnostics: &mut Diagnostics) -> Option<Layer> {
     let id = fields::unsigned(element, "id", diagnostics);
     let name = fields::text(element, "name", diagnostics).unwrap_or_default();
     let kind = fields::text(element, "type", diagnostics).unwrap_or_default();
     let opset = fields::text(element, "version", diagnostics).unwrap_or_default();
-    let place = |name| {
-        element
-            .attribute(name)
-            .map_or(element.span(), |a| a.value_span())
-    };
+    let place = |name| element.attribute(name).map_or(element.span(), |a| a.value_span());
     let data = element.child("data");
     Some(Layer {
         id: id?,
@@ -50,18 +42,10 @@ fn translate(kind: &str) -> &str {
         "PReLU" => "PRelu",
         "ReLU" => "Relu",
         "SoftMax" => "Softmax",
-        _ => [
-            "Parameter",
-            "Result",
-            "Assign",
-            "Constant",
-            "If",
-            "Loop",
-            "TensorIterator",
-        ]
-        .into_iter()
-        .find(|name| name.eq_ignore_ascii_case(kind))
-        .unwrap_or(kind),
+        _ => ["Parameter", "Result", "Assign", "Constant", "If", "Loop", "TensorIterator"]
+            .into_iter()
+            .find(|name| name.eq_ignore_ascii_case(kind))
+            .unwrap_or(kind),
     }
 }
 
@@ -82,22 +66,14 @@ enum Direction {
     Output,
 }
 
-fn ports(
-    layer: Element<'_>,
-    direction: Direction,
-    version: u32,
-    diagnostics: &mut Diagnostics,
-) -> Vec<Port> {
+fn ports(layer: Element<'_>, direction: Direction, version: u32, diagnostics: &mut Diagnostics) -> Vec<Port> {
     let list = layer.child(match direction {
         Direction::Input => "input",
         Direction::Output => "output",
     });
     let mut ids = BTreeSet::new();
     let mut ports = Vec::new();
-    for element in list
-        .into_iter()
-        .flat_map(|list| list.children_named("port"))
-    {
+    for element in list.into_iter().flat_map(|list| list.children_named("port")) {
         let port = port(element, direction, version, diagnostics);
         if !ids.insert(port.id) && element.attribute("id").is_some() {
             let message = format!("the layer has two ports with id {}", port.id);
@@ -108,12 +84,7 @@ fn ports(
     ports
 }
 
-fn port(
-    element: Element<'_>,
-    direction: Direction,
-    version: u32,
-    diagnostics: &mut Diagnostics,
-) -> Port {
+fn port(element: Element<'_>, direction: Direction, version: u32, diagnostics: &mut Diagnostics) -> Port {
     let precision = match direction {
         // Inputs have one only for readers' convenience.
         Direction::Input => None,
@@ -137,13 +108,13 @@ fn precision(port: Element<'_>, diagnostics: &mut Diagnostics) -> Option<Element
     }
     let element = ElementType::from_port_precision(&text);
     if element.is_none() {
-        let span = port
-            .attribute("precision")
-            .map_or(port.span(), |a| a.value_span());
+        let span = port.attribute("precision").map_or(port.span(), |a| a.value_span());
         let message = format!("{} is not the precision of a port", quote(&text));
-        diagnostics.push(Diagnostic::error(&codes::PORT, message).at(span).help(
-            "precisions are written like `FP32`, `I64` or `BOOL`; lower and upper case matter",
-        ));
+        diagnostics.push(
+            Diagnostic::error(&codes::PORT, message)
+                .at(span)
+                .help("precisions are written like `FP32`, `I64` or `BOOL`; lower and upper case matter"),
+        );
     }
     element
 }
@@ -165,10 +136,8 @@ fn dims(port: Element<'_>, diagnostics: &mut Diagnostics) -> Vec<i64> {
 
 fn layout(port: Element<'_>) -> Option<String> {
     let info = port.child("rt_info")?;
-    let attribute = info.children_named("attribute").find(|a| {
-        a.attribute("name")
-            .is_some_and(|name| name.value() == "layout")
-    })?;
+    let attribute =
+        info.children_named("attribute").find(|a| a.attribute("name").is_some_and(|name| name.value() == "layout"))?;
     Some(attribute.attribute("layout")?.value().into_owned())
 }
 

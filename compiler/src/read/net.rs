@@ -1,9 +1,7 @@
 //! Reads a graph: the `<net>` or the body of a layer, with everything below it.
 
 use super::xml::Element;
-use super::{
-    NESTING_LIMIT, Net, body, constant, edges, fields, layer, number, order, pre_process, state,
-};
+use super::{NESTING_LIMIT, Net, body, constant, edges, fields, layer, number, order, pre_process, state};
 use crate::diag::{Diagnostic, Diagnostics, codes, quote};
 use crate::source::Source;
 use std::cell::Cell;
@@ -18,16 +16,9 @@ pub(super) struct Context<'a> {
 }
 
 /// Reads the root element.
-pub(super) fn read_root(
-    root: Element<'_>,
-    source: &Source,
-    diagnostics: &mut Diagnostics,
-) -> Option<Net> {
+pub(super) fn read_root(root: Element<'_>, source: &Source, diagnostics: &mut Diagnostics) -> Option<Net> {
     if !root.name().eq_ignore_ascii_case("net") {
-        let message = format!(
-            "the root element is {} instead of `<net>`",
-            fields::tag(root)
-        );
+        let message = format!("the root element is {} instead of `<net>`", fields::tag(root));
         diagnostics.push(
             Diagnostic::error(&codes::STRUCTURE, message)
                 .at(root.span())
@@ -36,11 +27,7 @@ pub(super) fn read_root(
         return None;
     }
     let version = diagnostics.ok(version(root))?;
-    let context = Context {
-        source,
-        version,
-        weights_reported: Cell::new(false),
-    };
+    let context = Context { source, version, weights_reported: Cell::new(false) };
     let mut net = read_graph(root, &context, 0, diagnostics);
     net.name = fields::text_or_empty(root, "name");
     net.legacy_io = version == 10;
@@ -51,11 +38,9 @@ pub(super) fn read_root(
 fn version(root: Element<'_>) -> Result<u32, Diagnostic> {
     let help = "only IR versions 10 and 11 exist in use: convert the original model with a current OpenVINO";
     let Some(attribute) = root.attribute("version") else {
-        return Err(
-            Diagnostic::error(&codes::VERSION, "`<net>` has no attribute `version`")
-                .at(root.span())
-                .help(help),
-        );
+        return Err(Diagnostic::error(&codes::VERSION, "`<net>` has no attribute `version`")
+            .at(root.span())
+            .help(help));
     };
     let value = attribute.value();
     match number::unsigned(&value) {
@@ -66,9 +51,7 @@ fn version(root: Element<'_>) -> Result<u32, Diagnostic> {
                 Ok(_) => format!("IR version {} is not supported", quote(&value)),
                 Err(_) => format!("the IR version {} is not a whole number", quote(&value)),
             };
-            Err(Diagnostic::error(&codes::VERSION, message)
-                .at(attribute.value_span())
-                .help(help))
+            Err(Diagnostic::error(&codes::VERSION, message).at(attribute.value_span()).help(help))
         }
     }
 }
@@ -80,11 +63,7 @@ pub(super) fn read_graph(
     depth: usize,
     diagnostics: &mut Diagnostics,
 ) -> Net {
-    let mut net = Net {
-        version: context.version,
-        span: element.span(),
-        ..Net::default()
-    };
+    let mut net = Net { version: context.version, span: element.span(), ..Net::default() };
     if depth > NESTING_LIMIT {
         let message = format!("sub-graphs are nested more than {NESTING_LIMIT} levels deep");
         diagnostics.push(Diagnostic::error(&codes::LIMIT, message).at(element.span()));
@@ -101,17 +80,10 @@ pub(super) fn read_graph(
 }
 
 /// Reads all layers and notes inputs, outputs and sinks; the elements belong to `net.layers` one by one.
-fn read_layers<'a>(
-    net_element: Element<'a>,
-    net: &mut Net,
-    diagnostics: &mut Diagnostics,
-) -> Vec<Element<'a>> {
+fn read_layers<'a>(net_element: Element<'a>, net: &mut Net, diagnostics: &mut Diagnostics) -> Vec<Element<'a>> {
     let mut elements = Vec::new();
     let list = net_element.child("layers");
-    for element in list
-        .into_iter()
-        .flat_map(|list| list.children_named("layer"))
-    {
+    for element in list.into_iter().flat_map(|list| list.children_named("layer")) {
         let Some(layer) = layer::read(element, net.version, diagnostics) else {
             continue;
         };
@@ -132,15 +104,8 @@ fn index_ids(net: &Net, diagnostics: &mut Diagnostics) -> BTreeMap<u64, usize> {
     let mut ids = BTreeMap::new();
     for (index, layer) in net.layers.iter().enumerate() {
         if let Some(first) = ids.insert(layer.id, index) {
-            let other = net
-                .layers
-                .get(first)
-                .map_or(String::new(), |l| l.describe());
-            let message = format!(
-                "{} has the same id {} as {other}",
-                layer.describe(),
-                layer.id
-            );
+            let other = net.layers.get(first).map_or(String::new(), |l| l.describe());
+            let message = format!("{} has the same id {} as {other}", layer.describe(), layer.id);
             diagnostics.push(Diagnostic::error(&codes::DUPLICATE_ID, message).at(layer.span));
         }
     }
@@ -148,11 +113,7 @@ fn index_ids(net: &Net, diagnostics: &mut Diagnostics) -> BTreeMap<u64, usize> {
 }
 
 /// Problems with edges into layers that nothing depends on are only warnings.
-fn report_edges(
-    net: &Net,
-    problems: Vec<(Option<usize>, Diagnostic)>,
-    diagnostics: &mut Diagnostics,
-) {
+fn report_edges(net: &Net, problems: Vec<(Option<usize>, Diagnostic)>, diagnostics: &mut Diagnostics) {
     let mut needed = vec![false; net.layers.len()];
     for &index in &net.order {
         if let Some(slot) = needed.get_mut(index) {
@@ -160,18 +121,12 @@ fn report_edges(
         }
     }
     for (target, diagnostic) in problems {
-        let is_needed = target
-            .and_then(|index| needed.get(index))
-            .copied()
-            .unwrap_or(false);
+        let is_needed = target.and_then(|index| needed.get(index)).copied().unwrap_or(false);
         diagnostics.push(if is_needed {
             diagnostic
         } else {
-            Diagnostic {
-                level: crate::diag::Level::Warning,
-                ..diagnostic
-            }
-            .note("nothing depends on it, so it is ignored")
+            Diagnostic { level: crate::diag::Level::Warning, ..diagnostic }
+                .note("nothing depends on it, so it is ignored")
         });
     }
 }

@@ -25,10 +25,7 @@ fn skip_space(text: &str) -> &str {
 
 /// Splits leading ASCII digits off.
 fn digits(text: &str) -> (&str, &str) {
-    let end = text
-        .bytes()
-        .position(|b| !b.is_ascii_digit())
-        .unwrap_or(text.len());
+    let end = text.bytes().position(|b| !b.is_ascii_digit()).unwrap_or(text.len());
     text.split_at_checked(end).unwrap_or((text, ""))
 }
 
@@ -64,10 +61,7 @@ pub fn integer_prefix(text: &str) -> Result<(i64, &str), NumberError> {
     for digit in digits.bytes() {
         let digit = i64::from(digit - b'0');
         // Counting down reaches i64::MIN.
-        value = value
-            .checked_mul(10)
-            .and_then(|v| v.checked_sub(digit))
-            .ok_or(NumberError::Range)?;
+        value = value.checked_mul(10).and_then(|v| v.checked_sub(digit)).ok_or(NumberError::Range)?;
     }
     if !negative {
         value = value.checked_neg().ok_or(NumberError::Range)?;
@@ -80,11 +74,7 @@ pub fn integer_prefix(text: &str) -> Result<(i64, &str), NumberError> {
 pub fn float_prefix(text: &str) -> Result<(f64, &str), NumberError> {
     let text = skip_space(text);
     let (negative, body) = sign(text);
-    for (word, value) in [
-        ("infinity", None),
-        ("inf", Some(f64::INFINITY)),
-        ("nan", Some(f64::NAN)),
-    ] {
+    for (word, value) in [("infinity", None), ("inf", Some(f64::INFINITY)), ("nan", Some(f64::NAN))] {
         if let Some(rest) = body.strip_prefix(word) {
             let value = value.ok_or(NumberError::Syntax)?;
             return Ok((if negative { -value } else { value }, rest));
@@ -124,13 +114,8 @@ mod tests {
 
     #[test]
     fn structural_integers() {
-        for (text, value) in [
-            ("0", 0),
-            ("011", 11),
-            ("+11", 11),
-            (" 11", 11),
-            ("9223372036854775807", i64::MAX as u64),
-        ] {
+        for (text, value) in [("0", 0), ("011", 11), ("+11", 11), (" 11", 11), ("9223372036854775807", i64::MAX as u64)]
+        {
             assert_eq!(unsigned(text), Ok(value), "{text}");
         }
         for text in ["", "abc", "11.0", "0x0B", "1a", "1 ", "+", "-", "١"] {
@@ -169,9 +154,7 @@ mod tests {
             assert_eq!(float_prefix(text), Ok((value, rest)), "{text}");
         }
         assert!(float_prefix("nan").unwrap().0.is_nan());
-        for text in [
-            "INF", "Infinity", "infinity", "NaN", "abc", "", ".", "-", "e5",
-        ] {
+        for text in ["INF", "Infinity", "infinity", "NaN", "abc", "", ".", "-", "e5"] {
             assert_eq!(float_prefix(text), Err(NumberError::Syntax), "{text}");
         }
         assert_eq!(float_prefix("1e400"), Err(NumberError::Range));

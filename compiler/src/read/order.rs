@@ -30,14 +30,7 @@ pub(super) fn sort(net: &mut Net, sources: &[Vec<usize>], diagnostics: &mut Diag
     let mut roots: Vec<usize> = net.results.iter().chain(&net.sinks).copied().collect();
     roots.sort_unstable();
     for root in roots {
-        visit(
-            root,
-            sources,
-            &mut marks,
-            &mut order,
-            &net.layers,
-            &mut cycles,
-        );
+        visit(root, sources, &mut marks, &mut order, &net.layers, &mut cycles);
     }
     diagnostics.extend(cycles);
     net.order = order;
@@ -64,10 +57,7 @@ fn visit(
     let mut path = vec![(root, 0)];
     set(marks, root, Mark::Open);
     while let Some((layer, next)) = path.last_mut() {
-        let source = sources
-            .get(*layer)
-            .and_then(|list| list.get(*next))
-            .copied();
+        let source = sources.get(*layer).and_then(|list| list.get(*next)).copied();
         *next += 1;
         let Some(source) = source else {
             set(marks, *layer, Mark::Done);
@@ -80,31 +70,17 @@ fn visit(
                 set(marks, source, Mark::Open);
                 path.push((source, 0));
             }
-            Some(Mark::Open) if cycles.len() < REPORTED => {
-                cycles.push(cycle(source, &path, layers))
-            }
+            Some(Mark::Open) if cycles.len() < REPORTED => cycles.push(cycle(source, &path, layers)),
             _ => {}
         }
     }
 }
 
 fn cycle(start: usize, path: &[(usize, usize)], layers: &[Layer]) -> Diagnostic {
-    let from = path
-        .iter()
-        .position(|&(layer, _)| layer == start)
-        .unwrap_or(0);
+    let from = path.iter().position(|&(layer, _)| layer == start).unwrap_or(0);
     // The path runs against the edges.
-    let members: Vec<&Layer> = path
-        .iter()
-        .skip(from)
-        .rev()
-        .filter_map(|&(layer, _)| layers.get(layer))
-        .collect();
-    let mut names: Vec<String> = members
-        .iter()
-        .take(SHOWN)
-        .map(|layer| quote(&layer.name))
-        .collect();
+    let members: Vec<&Layer> = path.iter().skip(from).rev().filter_map(|&(layer, _)| layers.get(layer)).collect();
+    let mut names: Vec<String> = members.iter().take(SHOWN).map(|layer| quote(&layer.name)).collect();
     if members.len() > SHOWN {
         names.push(format!("{} more", members.len() - SHOWN));
     }

@@ -40,12 +40,7 @@ pub enum Mean {
 }
 
 /// Reads `<pre-process>`, if there is one.
-pub(super) fn read(
-    root: Element<'_>,
-    source: &Source,
-    net: &mut Net,
-    diagnostics: &mut Diagnostics,
-) {
+pub(super) fn read(root: Element<'_>, source: &Source, net: &mut Net, diagnostics: &mut Diagnostics) {
     if let Some(element) = root.child("pre-process") {
         let parsed = parse(element, source, net, diagnostics);
         net.pre_process.extend(diagnostics.ok(parsed).flatten());
@@ -63,10 +58,7 @@ fn parse(
     diagnostics: &mut Diagnostics,
 ) -> Result<Option<PreProcess>, Diagnostic> {
     let index = target(element, net)?;
-    let layer = net
-        .layers
-        .get(index)
-        .ok_or_else(|| Diagnostic::internal("lost a Parameter"))?;
+    let layer = net.layers.get(index).ok_or_else(|| Diagnostic::internal("lost a Parameter"))?;
     let extents = extents(element, layer)?;
     let means = channels(element, diagnostics)?;
     let mut values = BTreeMap::new();
@@ -76,11 +68,7 @@ fn parse(
             Some(value) => {
                 let text = value.value();
                 let parsed = number::float_prefix(&text).map_err(|_| {
-                    error(
-                        element,
-                        format!("the mean value {} is not a number", quote(&text)),
-                    )
-                    .at(value.value_span())
+                    error(element, format!("the mean value {} is not a number", quote(&text))).at(value.value_span())
                 })?;
                 values.insert(channel, parsed.0 as f32);
             }
@@ -92,38 +80,23 @@ fn parse(
     let channels = extents.channels;
     let count = values.len() + offsets.len();
     if !values.is_empty() && !offsets.is_empty() {
-        return Err(error(
-            element,
-            "some channels have a mean value and others a mean image",
-        ));
+        return Err(error(element, "some channels have a mean value and others a mean image"));
     }
     if count == 0 {
         return Ok(None);
     }
     if count != channels {
-        return Err(error(
-            element,
-            format!("there are {count} means for {channels} channels"),
-        ));
+        return Err(error(element, format!("there are {count} means for {channels} channels")));
     }
-    if let Some((&channel, _)) = means
-        .last_key_value()
-        .filter(|(channel, _)| **channel >= channels as u64)
-    {
-        return Err(error(
-            element,
-            format!("channel {channel} does not exist, there are {channels}"),
-        ));
+    if let Some((&channel, _)) = means.last_key_value().filter(|(channel, _)| **channel >= channels as u64) {
+        return Err(error(element, format!("channel {channel} does not exist, there are {channels}")));
     }
     let mean = if values.is_empty() {
         images(element, layer, &extents, offsets, source, diagnostics)?
     } else {
         let mut dims = vec![channels];
         dims.resize(1 + extents.image.len(), 1);
-        Mean::Channels {
-            dims,
-            values: values.into_values().collect(),
-        }
+        Mean::Channels { dims, values: values.into_values().collect() }
     };
     Ok(Some(PreProcess { layer: index, mean }))
 }
@@ -136,22 +109,13 @@ fn target(element: Element<'_>, net: &Net) -> Result<usize, Diagnostic> {
     let found = if name.is_empty() {
         let has_rank_4 = |index: &&usize| {
             let attribute = layer(index).and_then(|layer| layer.attribute("shape"));
-            attribute
-                .and_then(|a| shape::parse(&a.value).ok())
-                .is_some_and(|dims| dims.dims.len() == 4)
+            attribute.and_then(|a| shape::parse(&a.value).ok()).is_some_and(|dims| dims.dims.len() == 4)
         };
-        net.parameters
-            .iter()
-            .find(has_rank_4)
-            .or(net.parameters.first())
+        net.parameters.iter().find(has_rank_4).or(net.parameters.first())
     } else {
-        net.parameters
-            .iter()
-            .find(|index| layer(index).is_some_and(|layer| layer.name == name))
+        net.parameters.iter().find(|index| layer(index).is_some_and(|layer| layer.name == name))
     };
-    found
-        .copied()
-        .ok_or_else(|| error(element, format!("there is no input named {}", quote(name))))
+    found.copied().ok_or_else(|| error(element, format!("there is no input named {}", quote(name))))
 }
 
 /// Number of channels, and dimensions of what each channel holds.
@@ -166,35 +130,23 @@ fn extents(element: Element<'_>, layer: &Layer) -> Result<Extents, Diagnostic> {
         .attribute("shape")
         .and_then(|attribute| shape::parse(&attribute.value).ok())
         .and_then(|dims| dims.fixed())
-        .and_then(|dims| {
-            dims.into_iter()
-                .map(|d| usize::try_from(d).ok())
-                .collect::<Option<Vec<_>>>()
-        });
+        .and_then(|dims| dims.into_iter().map(|d| usize::try_from(d).ok()).collect::<Option<Vec<_>>>());
     let (channels, image) = match fixed.as_deref() {
         None => return Err(error(element, format!("input {name} has no fixed shape"))),
         Some([_, channels]) => (*channels, Vec::new()),
         // Three dimensions are an image without a batch.
         Some([channels, image @ ..]) if image.len() == 2 => (*channels, image.to_vec()),
-        Some([_, channels, image @ ..]) if (2..=3).contains(&image.len()) => {
-            (*channels, image.to_vec())
-        }
+        Some([_, channels, image @ ..]) if (2..=3).contains(&image.len()) => (*channels, image.to_vec()),
         Some(dims) => {
             let rank = dims.len();
-            return Err(error(
-                element,
-                format!("input {name} has {rank} dimensions instead of 2 to 5"),
-            ));
+            return Err(error(element, format!("input {name} has {rank} dimensions instead of 2 to 5")));
         }
     };
     Ok(Extents { channels, image })
 }
 
 /// The `<mean>` of every channel that has one, by channel number.
-fn channels<'a>(
-    element: Element<'a>,
-    diagnostics: &mut Diagnostics,
-) -> Result<BTreeMap<u64, Element<'a>>, Diagnostic> {
+fn channels<'a>(element: Element<'a>, diagnostics: &mut Diagnostics) -> Result<BTreeMap<u64, Element<'a>>, Diagnostic> {
     let mut means = BTreeMap::new();
     for (position, channel) in element.children_named("channel").enumerate() {
         let id = match channel.attribute("id") {
@@ -225,12 +177,7 @@ fn images(
     let element_type = layer
         .attribute("element_type")
         .and_then(|attribute| ElementType::from_data(&attribute.value))
-        .ok_or_else(|| {
-            error(
-                element,
-                format!("input {} has no element type", quote(&layer.name)),
-            )
-        })?;
+        .ok_or_else(|| error(element, format!("input {} has no element type", quote(&layer.name))))?;
     let len = extents
         .image
         .iter()
@@ -246,26 +193,15 @@ fn images(
             return Err(error(mean, "a mean image has no place in the weights file"));
         };
         if size != len as u64 {
-            return Err(error(
-                mean,
-                format!("a mean image has {size} bytes instead of {len}"),
-            ));
+            return Err(error(mean, format!("a mean image has {size} bytes instead of {len}")));
         }
         let offset = usize::try_from(offset).unwrap_or(usize::MAX);
         if offset.checked_add(len).is_none_or(|end| end > file) {
-            return Err(error(
-                mean,
-                format!("a mean image lies outside the weights file of {file} bytes"),
-            ));
+            return Err(error(mean, format!("a mean image lies outside the weights file of {file} bytes")));
         }
         offsets.push(offset);
     }
     let mut dims = vec![extents.channels];
     dims.extend(&extents.image);
-    Ok(Mean::Images {
-        dims,
-        element: element_type,
-        offsets,
-        len,
-    })
+    Ok(Mean::Images { dims, element: element_type, offsets, len })
 }

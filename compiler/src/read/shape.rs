@@ -17,10 +17,7 @@ impl DimRange {
 
     /// Exactly this size.
     pub fn exactly(size: u64) -> Self {
-        DimRange {
-            min: size,
-            max: Some(size),
-        }
+        DimRange { min: size, max: Some(size) }
     }
 
     /// The size, if there is only one.
@@ -58,10 +55,7 @@ pub fn parse(text: &str) -> Result<Dims, String> {
         inner = rest.strip_suffix(']').ok_or("`[` is not closed")?.trim();
     }
     if inner == "..." {
-        return Ok(Dims {
-            dynamic_rank: true,
-            dims: Vec::new(),
-        });
+        return Ok(Dims { dynamic_rank: true, dims: Vec::new() });
     }
     if inner.is_empty() {
         return Ok(Dims::default());
@@ -69,14 +63,9 @@ pub fn parse(text: &str) -> Result<Dims, String> {
     let dims = inner
         .split(',')
         .enumerate()
-        .map(|(axis, part)| {
-            dimension(part.trim()).map_err(|reason| format!("dimension {axis} is {reason}"))
-        })
+        .map(|(axis, part)| dimension(part.trim()).map_err(|reason| format!("dimension {axis} is {reason}")))
         .collect::<Result<_, _>>()?;
-    Ok(Dims {
-        dynamic_rank: false,
-        dims,
-    })
+    Ok(Dims { dynamic_rank: false, dims })
 }
 
 fn dimension(text: &str) -> Result<DimRange, &'static str> {
@@ -91,11 +80,7 @@ fn dimension(text: &str) -> Result<DimRange, &'static str> {
     let (min, max) = (min.trim(), max.trim());
     let range = DimRange {
         min: if min.is_empty() { 0 } else { size(min)? },
-        max: if max.is_empty() {
-            None
-        } else {
-            Some(size(max)?)
-        },
+        max: if max.is_empty() { None } else { Some(size(max)?) },
     };
     if range.max.is_some_and(|max| max < range.min) {
         return Err("an empty range");

@@ -27,9 +27,7 @@ pub(super) fn check(net: &Net, diagnostics: &mut Diagnostics) {
         };
         let shown = quote(&variable.value);
         if !read.contains(variable.value.as_str()) {
-            let message = format!(
-                "variable {shown} is assigned by {name}, but no output depends on a ReadValue of it"
-            );
+            let message = format!("variable {shown} is assigned by {name}, but no output depends on a ReadValue of it");
             diagnostics.push(Diagnostic::error(&codes::STATE, message).at(variable.value_span));
         }
         if !written.insert(variable.value.as_str()) {

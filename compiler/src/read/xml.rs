@@ -67,32 +67,21 @@ impl<'a> Document<'a> {
     /// The text is not well-formed or larger than 4 GiB.
     pub fn parse(text: &'a str) -> Result<Document<'a>, Diagnostic> {
         if u32::try_from(text.len()).is_err() {
-            return Err(Diagnostic::error(
-                &codes::LIMIT,
-                "the XML is larger than 4 GiB",
-            ));
+            return Err(Diagnostic::error(&codes::LIMIT, "the XML is larger than 4 GiB"));
         }
         if let Some(at) = text.find('\0') {
-            return Err(
-                Diagnostic::error(&codes::XML, "the XML contains a NUL character")
-                    .at(Span::new(at, at + 1)),
-            );
+            return Err(Diagnostic::error(&codes::XML, "the XML contains a NUL character").at(Span::new(at, at + 1)));
         }
         Parser::new(text).run()
     }
 
     /// The outermost element, if there is any.
     pub fn root(&'a self) -> Option<Element<'a>> {
-        (!self.elements.is_empty()).then_some(Element {
-            document: self,
-            index: 0,
-        })
+        (!self.elements.is_empty()).then_some(Element { document: self, index: 0 })
     }
 
     fn slice(&self, range: Range) -> &'a str {
-        self.text
-            .get(range.start as usize..range.end as usize)
-            .unwrap_or("")
+        self.text.get(range.start as usize..range.end as usize).unwrap_or("")
     }
 }
 
@@ -104,14 +93,7 @@ struct Parser<'a> {
 
 impl<'a> Parser<'a> {
     fn new(text: &'a str) -> Self {
-        Parser {
-            document: Document {
-                text,
-                elements: Vec::new(),
-                attributes: Vec::new(),
-            },
-            open: Vec::new(),
-        }
+        Parser { document: Document { text, elements: Vec::new(), attributes: Vec::new() }, open: Vec::new() }
     }
 
     fn run(mut self) -> Result<Document<'a>, Diagnostic> {
@@ -143,12 +125,8 @@ impl<'a> Parser<'a> {
         {
             let name = quote(self.document.slice(record.name));
             let span = record.tag.span();
-            return Err(syntax(
-                format!("element {name} is never closed"),
-                span.start,
-                span.end,
-            )
-            .help("the file seems to be cut off: fetch it again"));
+            return Err(syntax(format!("element {name} is never closed"), span.start, span.end)
+                .help("the file seems to be cut off: fetch it again"));
         }
         Ok(self.document)
     }
@@ -161,19 +139,10 @@ impl<'a> Parser<'a> {
 
     fn range_of(&self, part: &str) -> Range {
         let start = self.offset_of(part);
-        Range {
-            start,
-            end: start + part.len() as u32,
-        }
+        Range { start, end: start + part.len() as u32 }
     }
 
-    fn start(
-        &mut self,
-        tag: &BytesStart<'_>,
-        start: usize,
-        end: usize,
-        opens: bool,
-    ) -> Result<(), Diagnostic> {
+    fn start(&mut self, tag: &BytesStart<'_>, start: usize, end: usize, opens: bool) -> Result<(), Diagnostic> {
         let name = tag.name();
         if name.as_ref().is_empty() {
             return Err(syntax("a tag has no name".into(), start, end));
@@ -183,15 +152,9 @@ impl<'a> Parser<'a> {
         let index = self.document.elements.len() as u32;
         self.document.elements.push(ElementRecord {
             name: self.range_of(name.as_ref()),
-            tag: Range {
-                start: start as u32,
-                end: end as u32,
-            },
+            tag: Range { start: start as u32, end: end as u32 },
             text: Range { start: 0, end: 0 },
-            attributes: Range {
-                start: first_attribute,
-                end: self.document.attributes.len() as u32,
-            },
+            attributes: Range { start: first_attribute, end: self.document.attributes.len() as u32 },
             first_child: NONE,
             next_sibling: NONE,
         });
@@ -221,10 +184,7 @@ impl<'a> Parser<'a> {
             && let Some(record) = self.document.elements.get_mut(index as usize)
             && record.text.end == 0
         {
-            record.text = Range {
-                start: start as u32,
-                end: end as u32,
-            };
+            record.text = Range { start: start as u32, end: end as u32 };
         }
     }
 
@@ -235,17 +195,14 @@ impl<'a> Parser<'a> {
         // The built-in check for repeated names compares all pairs, which hostile files exploit.
         for attribute in attributes.with_checks(false) {
             let attribute = attribute.map_err(|error| attribute_error(&error, tag_start))?;
-            let record = AttributeRecord {
-                name: self.range_of(attribute.key.as_ref()),
-                value: self.range_of(&attribute.value),
-            };
+            let record =
+                AttributeRecord { name: self.range_of(attribute.key.as_ref()), value: self.range_of(&attribute.value) };
             let normalized = attribute.normalized_value(XmlVersion::Implicit1_0);
             if let Err(error) = normalized {
                 let span = record.value.span();
                 let message = format!("the attribute has a bad character reference: {error}");
-                return Err(syntax(message, span.start, span.end).help(
-                    "write `&amp;` for `&`; only the five predefined entities are supported",
-                ));
+                return Err(syntax(message, span.start, span.end)
+                    .help("write `&amp;` for `&`; only the five predefined entities are supported"));
             }
             self.document.attributes.push(record);
         }
@@ -329,19 +286,14 @@ impl<'a> Element<'a> {
     }
 
     /// All child elements of this name.
-    pub fn children_named(
-        &self,
-        name: &'static str,
-    ) -> impl Iterator<Item = Element<'a>> + use<'a> {
+    pub fn children_named(&self, name: &'static str) -> impl Iterator<Item = Element<'a>> + use<'a> {
         self.children().filter(move |child| child.name() == name)
     }
 
     /// Attributes in document order.
     pub fn attributes(&self) -> impl Iterator<Item = XmlAttribute<'a>> + use<'a> {
         let document = self.document;
-        let range = self
-            .record()
-            .map_or(0..0, |r| r.attributes.start..r.attributes.end);
+        let range = self.record().map_or(0..0, |r| r.attributes.start..r.attributes.end);
         range.map(move |index| XmlAttribute { document, index })
     }
 
@@ -365,14 +317,9 @@ impl<'a> XmlAttribute<'a> {
     /// The value with entities decoded and line breaks and tabs turned into spaces.
     pub fn value(&self) -> Cow<'a, str> {
         let raw = self.document.slice(self.range(|r| r.value));
-        let attribute = RawAttribute {
-            key: QName(""),
-            value: Cow::Borrowed(raw),
-        };
+        let attribute = RawAttribute { key: QName(""), value: Cow::Borrowed(raw) };
         // Parsing has checked that this succeeds.
-        attribute
-            .normalized_value(XmlVersion::Implicit1_0)
-            .unwrap_or(Cow::Borrowed(raw))
+        attribute.normalized_value(XmlVersion::Implicit1_0).unwrap_or(Cow::Borrowed(raw))
     }
 
     /// Where the name stands.
@@ -405,10 +352,7 @@ mod tests {
         assert_eq!(root.name(), "net");
         let b = root.attribute("b").unwrap();
         assert_eq!(b.value(), "<A &");
-        assert_eq!(
-            &text[b.value_span().start..b.value_span().end],
-            "&lt;&#65;\n&amp;"
-        );
+        assert_eq!(&text[b.value_span().start..b.value_span().end], "&lt;&#65;\n&amp;");
         assert_eq!(root.attribute("a").unwrap().value(), "1 > 0");
         let names: Vec<_> = root.children().map(|c| c.name()).collect();
         assert_eq!(names, ["x", "y", "x"]);

@@ -25,11 +25,7 @@ pub(super) fn decode(bytes: Vec<u8>) -> Result<Arc<str>, Failure> {
     let (encoding, mark) = sniff(&bytes);
     match encoding {
         Encoding::Utf8 => utf8(bytes, mark),
-        Encoding::Latin1 => Ok(bytes
-            .iter()
-            .map(|&b| char::from(b))
-            .collect::<String>()
-            .into()),
+        Encoding::Latin1 => Ok(bytes.iter().map(|&b| char::from(b)).collect::<String>().into()),
         Encoding::Utf16 { big } => utf16(&bytes, mark, big),
         Encoding::Utf32 { big } => utf32(&bytes, mark, big),
     }
@@ -56,10 +52,7 @@ fn sniff(bytes: &[u8]) -> (Encoding, usize) {
 
 /// Whether the XML declaration names ISO-8859-1.
 fn declares_latin1(bytes: &[u8]) -> bool {
-    let Some(end) = bytes
-        .starts_with(b"<?xml")
-        .then(|| bytes.iter().take(256).position(|&b| b == b'>'))
-        .flatten()
+    let Some(end) = bytes.starts_with(b"<?xml").then(|| bytes.iter().take(256).position(|&b| b == b'>')).flatten()
     else {
         return false;
     };
@@ -69,9 +62,7 @@ fn declares_latin1(bytes: &[u8]) -> bool {
         .split_once("encoding")
         .map_or("", |(_, rest)| rest)
         .trim_start_matches(|c: char| c.is_ascii_whitespace() || c == '=' || c == '"' || c == '\'');
-    value.starts_with("iso-8859-1\"")
-        || value.starts_with("iso-8859-1'")
-        || value.starts_with("latin1")
+    value.starts_with("iso-8859-1\"") || value.starts_with("iso-8859-1'") || value.starts_with("latin1")
 }
 
 fn utf8(mut bytes: Vec<u8>, mark: usize) -> Result<Arc<str>, Failure> {
@@ -80,46 +71,24 @@ fn utf8(mut bytes: Vec<u8>, mark: usize) -> Result<Arc<str>, Failure> {
         let offset = error.utf8_error().valid_up_to();
         let mut bytes = error.into_bytes();
         bytes.truncate(offset);
-        Failure {
-            encoding: "UTF-8",
-            offset: offset + mark,
-            valid: String::from_utf8_lossy(&bytes).into_owned(),
-        }
+        Failure { encoding: "UTF-8", offset: offset + mark, valid: String::from_utf8_lossy(&bytes).into_owned() }
     })
 }
 
 fn utf16(bytes: &[u8], mark: usize, big: bool) -> Result<Arc<str>, Failure> {
     let body = bytes.get(mark..).unwrap_or(&[]);
     let (pairs, rest) = body.as_chunks::<2>();
-    let units = pairs.iter().map(|&pair| {
-        if big {
-            u16::from_be_bytes(pair)
-        } else {
-            u16::from_le_bytes(pair)
-        }
-    });
+    let units = pairs.iter().map(|&pair| if big { u16::from_be_bytes(pair) } else { u16::from_le_bytes(pair) });
     let mut text = String::with_capacity(body.len() / 2);
     let mut offset = mark;
     for unit in char::decode_utf16(units) {
         let Ok(c) = unit else {
-            return Err(Failure {
-                encoding: "UTF-16",
-                offset,
-                valid: text,
-            });
+            return Err(Failure { encoding: "UTF-16", offset, valid: text });
         };
         offset += 2 * c.len_utf16();
         text.push(c);
     }
-    if rest.is_empty() {
-        Ok(text.into())
-    } else {
-        Err(Failure {
-            encoding: "UTF-16",
-            offset,
-            valid: text,
-        })
-    }
+    if rest.is_empty() { Ok(text.into()) } else { Err(Failure { encoding: "UTF-16", offset, valid: text }) }
 }
 
 fn utf32(bytes: &[u8], mark: usize, big: bool) -> Result<Arc<str>, Failure> {
@@ -128,30 +97,14 @@ fn utf32(bytes: &[u8], mark: usize, big: bool) -> Result<Arc<str>, Failure> {
     let mut text = String::with_capacity(body.len() / 4);
     let mut offset = mark;
     for &quad in quads {
-        let unit = if big {
-            u32::from_be_bytes(quad)
-        } else {
-            u32::from_le_bytes(quad)
-        };
+        let unit = if big { u32::from_be_bytes(quad) } else { u32::from_le_bytes(quad) };
         let Some(c) = char::from_u32(unit) else {
-            return Err(Failure {
-                encoding: "UTF-32",
-                offset,
-                valid: text,
-            });
+            return Err(Failure { encoding: "UTF-32", offset, valid: text });
         };
         offset += 4;
         text.push(c);
     }
-    if rest.is_empty() {
-        Ok(text.into())
-    } else {
-        Err(Failure {
-            encoding: "UTF-32",
-            offset,
-            valid: text,
-        })
-    }
+    if rest.is_empty() { Ok(text.into()) } else { Err(Failure { encoding: "UTF-32", offset, valid: text }) }
 }
 
 #[cfg(test)]
@@ -173,13 +126,9 @@ mod tests {
             bytes
         };
         if width == 2 {
-            text.encode_utf16()
-                .flat_map(|u| order(u.to_le_bytes().to_vec()))
-                .collect()
+            text.encode_utf16().flat_map(|u| order(u.to_le_bytes().to_vec())).collect()
         } else {
-            text.chars()
-                .flat_map(|c| order(u32::from(c).to_le_bytes().to_vec()))
-                .collect()
+            text.chars().flat_map(|c| order(u32::from(c).to_le_bytes().to_vec())).collect()
         }
     }
 
