@@ -1,7 +1,7 @@
 //! Rows of the operation tables and the lookup of a layer's type and opset.
 
 use super::Op;
-use crate::diag::{Diagnostic, codes};
+use crate::diag::{Diagnostic, codes, quote};
 use crate::ops::FAMILIES;
 use crate::read::{Attributes, Layer};
 use std::ops::RangeInclusive;
@@ -46,20 +46,23 @@ pub fn one_output(_: &Layer) -> usize {
 /// # Errors
 /// An unknown type, an unknown opset, or a type that is not in that opset.
 pub fn lookup(layer: &Layer) -> Result<&'static OpDef, Diagnostic> {
-    let rows = || FAMILIES.iter().flat_map(|family| family.iter()).filter(|row| row.name.eq_ignore_ascii_case(&layer.kind));
+    let rows =
+        || FAMILIES.iter().flat_map(|family| family.iter()).filter(|row| row.name.eq_ignore_ascii_case(&layer.kind));
     if rows().next().is_none() {
-        return Err(Diagnostic::error(&codes::UNKNOWN_OPERATION, format!("unknown operation `{}`", layer.kind))
+        return Err(Diagnostic::error(&codes::UNKNOWN_OPERATION, format!("unknown operation {}", quote(&layer.kind)))
             .at(layer.type_span)
             .help("`irc ops` lists the supported operations"));
     }
     let Some(opset) = opset_number(&layer.opset) else {
-        return Err(Diagnostic::error(&codes::OPSET, format!("unknown opset `{}`", layer.opset)).at(layer.span));
+        let message = format!("unknown opset {}", quote(&layer.opset));
+        return Err(Diagnostic::error(&codes::UNKNOWN_OPSET, message).at(layer.opset_span));
     };
     rows().find(|row| row.opsets.contains(&opset)).ok_or_else(|| {
         let versions: Vec<String> =
             rows().map(|row| format!("opset{} to opset{}", row.opsets.start(), row.opsets.end())).collect();
-        Diagnostic::error(&codes::OPSET, format!("operation `{}` is not in `{}`", layer.kind, layer.opset))
-            .at(layer.span)
+        let message = format!("operation {} is not in {}", quote(&layer.kind), quote(&layer.opset));
+        Diagnostic::error(&codes::NOT_IN_OPSET, message)
+            .at(layer.opset_span)
             .help(format!("it is supported in {}", versions.join(" and ")))
     })
 }
@@ -69,7 +72,8 @@ fn opset_number(name: &str) -> Option<u8> {
     match name {
         "extension" | "experimental" => Some(6),
         _ => match name.strip_prefix("opset")?.parse() {
-            Ok(number @ 1..=17) if !name.starts_with("opset0") => Some(number),
+            // The spelling is exact: no sign, no leading zero.
+            Ok(number @ 1..=17) if name == format!("opset{number}") => Some(number),
             _ => None,
         },
     }
