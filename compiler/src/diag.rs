@@ -1,7 +1,11 @@
 //! Diagnostics: what is wrong with a model, where, and what to do about it.
 
 pub mod codes;
+#[cfg(feature = "cli")]
+pub mod json;
 pub mod render;
+#[cfg(feature = "cli")]
+pub mod snippets;
 
 use std::fmt;
 use std::sync::Arc;
@@ -160,6 +164,19 @@ impl SourceText {
         &self.text
     }
 
+    /// A byte range moved inside the text and to character boundaries.
+    fn clamp(&self, span: Span) -> Span {
+        let floor = |offset: usize| {
+            let mut offset = offset.min(self.text.len());
+            while !self.text.is_char_boundary(offset) {
+                offset -= 1;
+            }
+            offset
+        };
+        let start = floor(span.start);
+        Span { start, end: floor(span.end).max(start) }
+    }
+
     /// Line (from 0) and offset of its first byte for a byte offset.
     fn line_of(&self, offset: usize) -> (usize, usize) {
         let line = self.breaks.partition_point(|&start| start <= offset);
@@ -255,6 +272,11 @@ impl Diagnostics {
     /// Attaches the text that the spans point into, so that [`fmt::Display`] can show lines.
     pub fn set_source(&mut self, source: SourceText) {
         self.source = Some(source);
+    }
+
+    /// Problems that were not kept because of [`Diagnostics::CAPACITY`].
+    pub fn dropped(&self) -> usize {
+        self.dropped
     }
 
     /// The attached text.

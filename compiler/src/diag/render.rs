@@ -17,19 +17,10 @@ pub struct Position {
 
 /// The position of a byte offset; offsets behind the end give the end.
 pub fn position(source: &SourceText, offset: usize) -> Position {
-    let offset = floor_boundary(source.text(), offset);
+    let offset = source.clamp(Span::new(offset, offset)).start;
     let (line, start) = source.line_of(offset);
     let before = source.text().get(start..offset).unwrap_or("");
     Position { line: line + 1, column: 1 + before.chars().count() }
-}
-
-/// The last character boundary inside the text that is not behind `offset`.
-fn floor_boundary(text: &str, offset: usize) -> usize {
-    let mut offset = offset.min(text.len());
-    while !text.is_char_boundary(offset) {
-        offset -= 1;
-    }
-    offset
 }
 
 /// Renders one diagnostic; ends with a newline. Without a source only the byte offset can be shown.
@@ -68,11 +59,11 @@ fn snippet(out: &mut String, span: Span, source: &SourceText) {
 /// The marked part of the line and what stands around it, made printable and cut to [`WIDTH`].
 fn excerpt(source: &SourceText, span: Span) -> (String, String, String) {
     let text = source.text();
-    let start = floor_boundary(text, span.start);
+    let Span { start, end } = source.clamp(span);
     let (_, start_of_line) = source.line_of(start);
     let rest = text.get(start..).unwrap_or("");
     let end_of_line = start + rest.find('\n').unwrap_or(rest.len());
-    let end = floor_boundary(text, span.end.clamp(start, end_of_line)).max(start);
+    let end = end.min(end_of_line);
 
     let marked = visible(text.get(start..end).unwrap_or("").chars(), WIDTH);
     let room = WIDTH.saturating_sub(marked.chars().count());
@@ -91,7 +82,7 @@ fn excerpt(source: &SourceText, span: Span) -> (String, String, String) {
 }
 
 /// Printable form of at most `limit` characters; tabs become one space so that the caret stays in place.
-fn visible(chars: impl Iterator<Item = char>, limit: usize) -> String {
+pub(super) fn visible(chars: impl Iterator<Item = char>, limit: usize) -> String {
     let mut out = String::new();
     for (count, c) in chars.enumerate() {
         if count >= limit {
