@@ -1,8 +1,33 @@
 //! Kernels, arena and SIMD of compiled models.
 #![no_std]
+#![warn(missing_docs)]
 
-#[cfg(feature = "std")]
+#[cfg(feature = "alloc")]
+extern crate alloc;
+#[cfg(any(feature = "std", test))]
 extern crate std;
 
+pub mod arena;
+pub mod blob;
+pub mod cast;
+pub mod contraction;
+pub mod cx;
+pub mod info;
+pub mod isa;
 #[cfg(feature = "std")]
 pub mod mapped;
+pub mod math;
+pub mod model;
+pub mod nest;
+pub mod pod;
+pub mod raw;
+mod simd;
+pub mod view;
+
+#[doc(hidden)]
+pub mod __private;
+
+pub use blob::LoadError;
+pub use cast::{Bf16, F8e4m3, F8e5m2, F8e8m0, F16};
+pub use info::{Element, RunError, TensorDim, TensorInfo};
+pub use isa::Isa;

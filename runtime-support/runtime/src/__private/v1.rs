@@ -1,0 +1,21 @@
+//! Version 1 of the names that generated code uses: items are only ever added.
+pub use crate::arena::{ALIGN, Arena, R, RS, Region, Regions, W, WS};
+pub use crate::blob::{Blob, HEADER_BYTES, blob_header, blob_of_file};
+pub use crate::cast::{Bf16, F8e4m3, F8e5m2, F8e8m0, F16};
+pub use crate::contraction::{Batch, Bound, Contraction, Epilogue, RowAxis, Tap, Tile, pack, pack_strided, packed_len};
+pub use crate::cx::{Cx, IsaCell};
+pub use crate::info::{Element, RunError, TensorDim, TensorInfo};
+pub use crate::isa::Isa;
+pub use crate::model::Memory;
+pub use crate::pod::{Pod, Zeroable};
+pub use crate::raw::{Dst, Extent, Src};
+pub use crate::view::{Rows, RowsMut, View, ViewMut, ViewRow, ViewRowMut};
+pub use crate::{LoadError, cast, declare_model, math, nest, weights_embedded, weights_incbin};
+
+#[cfg(feature = "alloc")]
+pub use crate::pod::zeroed_box;
+#[cfg(feature = "alloc")]
+pub use alloc::boxed::Box;
+
+/// Generated code names this item: an error here means that generated code and `include-ir` do not fit together.
+pub const VERSION_CHECK_0_1: () = ();

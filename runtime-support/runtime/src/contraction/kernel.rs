@@ -1,0 +1,236 @@
+//! Micro-kernels: one register tile of rows x columns over all of k. Compiled once per (instruction set, rows, vectors).
+use super::Contraction;
+use crate::simd::Simd;
+
+/// Rows of a block whose addresses are tabled; also bounds the stack that a contraction takes.
+pub(super) const BLOCK: usize = if cfg!(target_pointer_width = "64") { 240 } else { 24 };
+/// Length of the row of zeros that stands for padding; longer runs are cut.
+const ZEROS: usize = if cfg!(target_pointer_width = "64") { 256 } else { 32 };
+static ZERO_ROW: [f32; ZEROS] = [0.0; ZEROS];
+
+/// Addresses of the rows of one block.
+pub(super) struct Block {
+    /// Element of the left operand at tap 0.
+    pub a: [isize; BLOCK],
+    /// Element of the result.
+    pub out: [usize; BLOCK],
+    /// Element of the residual.
+    pub residual: [usize; BLOCK],
+    /// Per bound: first valid index of its tap axis ...
+    pub first: [[u16; BLOCK]; 3],
+    /// ... and the number of valid ones.
+    pub count: [[u16; BLOCK]; 3],
+    /// Whether all taps are valid.
+    pub inside: [bool; BLOCK],
+}
+
+/// Everything a micro-kernel needs to know about its tile.
+pub(super) struct Args<'a> {
+    pub c: &'a Contraction,
+    pub block: &'a Block,
+    /// First row of the tile in the block.
+    pub row: usize,
+    pub a: *const f32,
+    pub w: *const f32,
+    /// Floats between the weights of consecutive k.
+    pub w_stride: usize,
+    /// First output column of the tile: result, or the tile buffer.
+    pub out: *mut f32,
+    /// Distance of rows of the tile buffer; 0 writes to the result at the block's addresses and applies the rest.
+    pub buffer: usize,
+    /// Bias of the first column, or null.
+    pub bias: *const f32,
+    /// Residual of the first column, or null.
+    pub residual: *const f32,
+    pub clamp: Option<(f32, f32)>,
+}
+
+/// A compiled micro-kernel.
+///
+/// # Safety
+/// The machine has its instruction set; all addresses in `Args` are valid for its rows and columns.
+pub(super) type Kernel = unsafe fn(&Args<'_>);
+
+/// The kernels of one width.
+pub(super) struct KernelSet {
+    /// Columns of the tile.
+    pub cols: usize,
+    /// `kernels[i]` computes i + 1 rows.
+    pub kernels: &'static [Kernel],
+}
+
+/// Widths in descending order.
+pub(super) type Kernels = &'static [&'static KernelSet];
+
+/// Bit i set: row i of the tile takes its operand at this index of the bounds' tap axis `axis`.
+#[inline(always)]
+fn valid_rows<const MR: usize>(args: &Args<'_>, axis: usize, index: usize) -> u32 {
+    let mut mask = (1u32 << MR) - 1;
+    for (b, bound) in args.c.bounds.iter().enumerate() {
+        let counts = bound.limit != 0 && (usize::from(bound.tap) == axis || axis == 0 && bound.tap > 3);
+        if counts {
+            for i in 0..MR {
+                let (first, count) = (args.block.first[b][args.row + i], args.block.count[b][args.row + i]);
+                let ok = (index as u16).wrapping_sub(first) < count;
+                mask &= !(u32::from(!ok) << i);
+            }
+        }
+    }
+    mask
+}
+
+/// Accumulates `len` products per output: rows of the left operand times consecutive weight rows. Returns the next weights.
+///
+/// # Safety
+/// `len` elements at each pointer and `len` weight rows are valid.
+#[inline(always)]
+unsafe fn accumulate<S: Simd, const MR: usize, const NV: usize>(
+    s: S,
+    acc: &mut [[S::F32; NV]; MR],
+    rows: &[*const f32; MR],
+    len: usize,
+    w: *const f32,
+    w_stride: usize,
+) -> *const f32 {
+    let mut w = w;
+    for d in 0..len {
+        // SAFETY: d < len.
+        unsafe {
+            let mut columns = [s.splat(0.0); NV];
+            for (v, column) in columns.iter_mut().enumerate() {
+                *column = s.load(w.add(v * S::LANES));
+            }
+            w = w.add(w_stride);
+            for i in 0..MR {
+                let x = s.splat(*rows[i].add(d));
+                for v in 0..NV {
+                    acc[i][v] = s.mul_add(x, columns[v], acc[i][v]);
+                }
+            }
+        }
+    }
+    w
+}
+
+/// One group of taps that differ only in the last axis, at offset `at`; rows not in `outer` are in the padding.
+///
+/// # Safety
+/// As [`tile`].
+#[inline(always)]
+unsafe fn taps<S: Simd, const MR: usize, const NV: usize>(
+    s: S,
+    args: &Args<'_>,
+    acc: &mut [[S::F32; NV]; MR],
+    at: isize,
+    outer: u32,
+    inside: bool,
+    w: *const f32,
+) -> *const f32 {
+    let (c, all) = (args.c, (1u32 << MR) - 1);
+    let (last, mut w, mut at) = (c.taps[3], w, at);
+    let start: [*const f32; MR] = core::array::from_fn(|i| args.a.wrapping_offset(args.block.a[args.row + i]));
+    // Adjacent taps are one longer run.
+    let (count, run) =
+        if inside && last.a == c.depth as isize { (1, last.extent * c.depth) } else { (last.extent, c.depth) };
+    for t in 0..count {
+        let mask = if inside { all } else { outer & valid_rows::<MR>(args, 3, t) };
+        if mask == all {
+            let rows = core::array::from_fn(|i| start[i].wrapping_offset(at));
+            // SAFETY: all rows are inside the operand, as checked by `Contraction::fits`.
+            w = unsafe { accumulate::<S, MR, NV>(s, acc, &rows, run, w, args.w_stride) };
+        } else {
+            let mut done = 0;
+            while done < run {
+                let len = if run - done < ZEROS { run - done } else { ZEROS };
+                let rows = core::array::from_fn(|i| {
+                    let inner = start[i].wrapping_offset(at).wrapping_add(done);
+                    if mask >> i & 1 == 1 { inner } else { ZERO_ROW.as_ptr() }
+                });
+                // SAFETY: rows in the mask are inside the operand, the others read at most ZEROS zeros.
+                w = unsafe { accumulate::<S, MR, NV>(s, acc, &rows, len, w, args.w_stride) };
+                done += len;
+            }
+        }
+        at = at.wrapping_add(last.a);
+    }
+    w
+}
+
+/// The whole tile: MR rows, NV vectors of columns.
+///
+/// # Safety
+/// As [`Kernel`]; the caller is compiled for the instruction set of `S`.
+#[inline(always)]
+pub(super) unsafe fn tile<S: Simd, const MR: usize, const NV: usize>(s: S, args: &Args<'_>) {
+    let c = args.c;
+    let inside = args.block.inside[args.row..].iter().take(MR).all(|inside| *inside);
+    let mut acc = [[s.splat(0.0); NV]; MR];
+    let mut w = args.w;
+    let [t0, t1, t2, _] = c.taps;
+    for i0 in 0..t0.extent {
+        let mask0 = if inside { 0 } else { valid_rows::<MR>(args, 0, i0) };
+        for i1 in 0..t1.extent {
+            let mask1 = if inside { 0 } else { mask0 & valid_rows::<MR>(args, 1, i1) };
+            for i2 in 0..t2.extent {
+                let mask2 = if inside { 0 } else { mask1 & valid_rows::<MR>(args, 2, i2) };
+                let at = (i0 as isize).wrapping_mul(t0.a);
+                let at =
+                    at.wrapping_add((i1 as isize).wrapping_mul(t1.a)).wrapping_add((i2 as isize).wrapping_mul(t2.a));
+                // SAFETY: promised by the caller.
+                w = unsafe { taps::<S, MR, NV>(s, args, &mut acc, at, mask2, inside, w) };
+            }
+        }
+    }
+    // SAFETY: promised by the caller.
+    unsafe { finish::<S, MR, NV>(s, args, &mut acc) }
+}
+
+/// Writes the accumulators: raw to the tile buffer, or with bias, residual and clamp to the result.
+///
+/// # Safety
+/// As [`tile`].
+#[inline(always)]
+unsafe fn finish<S: Simd, const MR: usize, const NV: usize>(s: S, args: &Args<'_>, acc: &mut [[S::F32; NV]; MR]) {
+    // SAFETY: the caller promises MR rows and NV vectors at all of these addresses.
+    unsafe {
+        if args.buffer != 0 {
+            for i in 0..MR {
+                for v in 0..NV {
+                    s.store(args.out.add(i * args.buffer + v * S::LANES), acc[i][v]);
+                }
+            }
+            return;
+        }
+        if !args.bias.is_null() {
+            for v in 0..NV {
+                let bias = s.load(args.bias.add(v * S::LANES));
+                for row in acc.iter_mut() {
+                    row[v] = s.add(row[v], bias);
+                }
+            }
+        }
+        if !args.residual.is_null() {
+            for i in 0..MR {
+                let at = args.residual.add(args.block.residual[args.row + i]);
+                for v in 0..NV {
+                    acc[i][v] = s.add(acc[i][v], s.load(at.add(v * S::LANES)));
+                }
+            }
+        }
+        if let Some((low, high)) = args.clamp {
+            let (low, high) = (s.splat(low), s.splat(high));
+            for row in acc.iter_mut() {
+                for x in row {
+                    // The second operand wins if it is NaN.
+                    *x = s.min(high, s.max(low, *x));
+                }
+            }
+        }
+        for i in 0..MR {
+            let at = args.out.add(args.block.out[args.row + i]);
+            for v in 0..NV {
+                s.store(at.add(v * S::LANES), acc[i][v]);
+            }
+        }
+    }
+}

@@ -1,0 +1,77 @@
+//! Packing of weights into panels of columns.
+//!
+//! Panel `p` holds columns `p * panel ..`: k rows of `panel` floats. The last panel is only as wide as needed, rounded up
+//! to a multiple of min(16, panel), and padded with zeros.
+use crate::raw::Src;
+
+/// Width in floats of the panel that starts at column `first`.
+pub(super) const fn panel_width(cols: usize, first: usize, panel: usize) -> usize {
+    let unit = if panel < 16 { panel } else { 16 };
+    let left = cols.saturating_sub(first);
+    if left >= panel { panel } else { left.div_ceil(unit) * unit }
+}
+
+/// Floats that `pack` writes for one batch of `cols` columns and `k` rows. Saturates.
+#[must_use]
+pub const fn packed_len(cols: usize, k: usize, panel: usize) -> usize {
+    let unit = if panel < 16 { panel } else { 16 };
+    if unit == 0 {
+        return 0;
+    }
+    cols.div_ceil(unit).saturating_mul(unit).saturating_mul(k)
+}
+
+/// Packs the k x cols matrix `w(k, n)` into `out`, which takes [`packed_len`] floats; stops where `out` ends.
+///
+/// Plain loops: the compiler calls this from build scripts, which Cargo does not optimise.
+pub fn pack(cols: usize, k: usize, panel: usize, out: &mut [f32], mut w: impl FnMut(usize, usize) -> f32) {
+    let (mut rest, mut first) = (out, 0);
+    while first < cols && panel > 0 {
+        let width = panel_width(cols, first, panel);
+        let used = if width < cols - first { width } else { cols - first };
+        for row in 0..k {
+            let Some((line, after)) = core::mem::take(&mut rest).split_at_mut_checked(width) else {
+                return;
+            };
+            let mut column = 0;
+            while column < used {
+                line[column] = w(row, first + column);
+                column += 1;
+            }
+            line[used..].fill(0.0);
+            rest = after;
+        }
+        first += panel;
+    }
+}
+
+/// Packs a matrix in memory: element (k, n) at `offset + k * k_stride + n * n_stride`. Elements outside count as zero.
+#[allow(clippy::too_many_arguments)]
+pub fn pack_strided(
+    cols: usize,
+    k: usize,
+    panel: usize,
+    w: Src<'_, f32>,
+    offset: usize,
+    k_stride: usize,
+    n_stride: usize,
+    out: &mut [f32],
+) {
+    let extent = w.extent();
+    let last = (k.max(1) - 1).checked_mul(k_stride).zip((cols.max(1) - 1).checked_mul(n_stride));
+    let last = last.and_then(|(a, b)| a.checked_add(b)?.checked_add(offset));
+    if let (Some(last), Some(len)) = (last, extent.contiguous_len())
+        && last < len
+    {
+        let start = w.as_ptr();
+        // SAFETY: the greatest offset was just checked, and rows and columns stay below k and cols.
+        return pack(cols, k, panel, out, |k, n| unsafe { *start.add(offset + k * k_stride + n * n_stride) });
+    }
+    pack(cols, k, panel, out, |k, n| {
+        let at = k
+            .checked_mul(k_stride)
+            .zip(n.checked_mul(n_stride))
+            .and_then(|(a, b)| a.checked_add(b)?.checked_add(offset));
+        at.map_or(0.0, |at| w.at(at))
+    });
+}

@@ -1,0 +1,169 @@
+//! Instruction sets: names, and detection that is cached because CPUID costs microseconds in virtual machines.
+#[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
+pub(crate) mod avx2;
+#[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
+pub(crate) mod avx512;
+#[cfg(all(target_arch = "aarch64", target_feature = "neon"))]
+pub(crate) mod neon;
+pub(crate) mod scalar;
+#[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
+pub(crate) mod sse2;
+#[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
+pub(crate) mod wasm128;
+
+use core::sync::atomic::{AtomicU8, Ordering};
+
+/// An instruction set that kernels are compiled for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum Isa {
+    /// Plain Rust, any target.
+    Scalar = 1,
+    /// x86-64 baseline, 128 bits.
+    Sse2 = 2,
+    /// AVX2 with FMA and F16C, 256 bits.
+    Avx2 = 3,
+    /// AVX-512 F, VL, BW, DQ, 512 bits.
+    Avx512 = 4,
+    /// AArch64 baseline, 128 bits.
+    Neon = 5,
+    /// WebAssembly `simd128`.
+    Wasm128 = 6,
+}
+
+impl Isa {
+    /// Every instruction set, weakest first within a family.
+    pub const ALL: [Isa; 6] = [Isa::Scalar, Isa::Sse2, Isa::Avx2, Isa::Avx512, Isa::Neon, Isa::Wasm128];
+
+    /// The best instruction set of this machine; detected once.
+    #[inline]
+    #[must_use]
+    pub fn detect() -> Isa {
+        static CACHE: AtomicU8 = AtomicU8::new(0);
+        match Isa::from_byte(CACHE.load(Ordering::Relaxed)) {
+            Some(isa) => isa,
+            None => {
+                let isa = best();
+                CACHE.store(isa as u8, Ordering::Relaxed);
+                isa
+            }
+        }
+    }
+
+    /// Whether this machine runs code compiled for `self`.
+    #[must_use]
+    pub fn is_available(self) -> bool {
+        let best = Isa::detect();
+        match self {
+            Isa::Scalar => true,
+            Isa::Sse2 | Isa::Avx2 | Isa::Avx512 => cfg!(target_arch = "x86_64") && self <= best,
+            Isa::Neon | Isa::Wasm128 => self == best,
+        }
+    }
+
+    /// The instruction set with this discriminant; `None` for 0 (unknown) and anything else.
+    #[inline]
+    #[must_use]
+    pub const fn from_byte(byte: u8) -> Option<Isa> {
+        match byte {
+            1 => Some(Isa::Scalar),
+            2 => Some(Isa::Sse2),
+            3 => Some(Isa::Avx2),
+            4 => Some(Isa::Avx512),
+            5 => Some(Isa::Neon),
+            6 => Some(Isa::Wasm128),
+            _ => None,
+        }
+    }
+
+    /// Lower-case name as used on command lines.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Isa::Scalar => "scalar",
+            Isa::Sse2 => "sse2",
+            Isa::Avx2 => "avx2",
+            Isa::Avx512 => "avx512",
+            Isa::Neon => "neon",
+            Isa::Wasm128 => "wasm128",
+        }
+    }
+}
+
+#[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
+fn best() -> Isa {
+    use core::arch::x86_64::{__cpuid, __cpuid_count};
+    let bit = |word: u32, n: u32| word >> n & 1 == 1;
+    if __cpuid(0).eax < 7 {
+        return Isa::Sse2;
+    }
+    let (one, seven) = (__cpuid(1), __cpuid_count(7, 0));
+    let (fma, xsave, osxsave, avx, f16c) =
+        (bit(one.ecx, 12), bit(one.ecx, 26), bit(one.ecx, 27), bit(one.ecx, 28), bit(one.ecx, 29));
+    if !(xsave && osxsave && avx && fma && f16c && bit(seven.ebx, 5)) {
+        return Isa::Sse2;
+    }
+    // SAFETY: OSXSAVE says that XGETBV is enabled.
+    let saved = unsafe { xgetbv() };
+    // The operating system must save the registers: bits 1, 2 = xmm, ymm; 5..8 = mask registers and zmm.
+    if saved & 0b110 != 0b110 {
+        return Isa::Sse2;
+    }
+    let avx512 = bit(seven.ebx, 16) && bit(seven.ebx, 17) && bit(seven.ebx, 30) && bit(seven.ebx, 31);
+    if avx512 && saved & 0b1110_0000 == 0b1110_0000 { Isa::Avx512 } else { Isa::Avx2 }
+}
+
+/// Extended control register 0: which register files the operating system saves.
+///
+/// # Safety
+/// The processor supports XGETBV (OSXSAVE set).
+#[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
+#[target_feature(enable = "xsave")]
+unsafe fn xgetbv() -> u64 {
+    // SAFETY: promised by the caller.
+    unsafe { core::arch::x86_64::_xgetbv(0) }
+}
+
+#[cfg(not(all(target_arch = "x86_64", target_feature = "sse2")))]
+fn best() -> Isa {
+    if cfg!(all(target_arch = "aarch64", target_feature = "neon")) {
+        Isa::Neon
+    } else if cfg!(all(target_arch = "wasm32", target_feature = "simd128")) {
+        Isa::Wasm128
+    } else {
+        Isa::Scalar
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[cfg(target_arch = "x86_64")]
+    fn agrees_with_the_standard_library() {
+        extern crate std;
+        let avx512 = std::is_x86_feature_detected!("avx512f")
+            && std::is_x86_feature_detected!("avx512vl")
+            && std::is_x86_feature_detected!("avx512bw")
+            && std::is_x86_feature_detected!("avx512dq");
+        let avx2 = std::is_x86_feature_detected!("avx2")
+            && std::is_x86_feature_detected!("fma")
+            && std::is_x86_feature_detected!("f16c");
+        let want = match (avx512, avx2) {
+            (true, true) => Isa::Avx512,
+            (_, true) => Isa::Avx2,
+            _ => Isa::Sse2,
+        };
+        assert_eq!(Isa::detect(), want);
+        assert!(Isa::Scalar.is_available() && Isa::Sse2.is_available() && !Isa::Neon.is_available());
+    }
+
+    #[test]
+    fn bytes_round_trip() {
+        for isa in Isa::ALL {
+            assert_eq!(Isa::from_byte(isa as u8), Some(isa));
+        }
+        assert_eq!(Isa::from_byte(0), None);
+    }
+}

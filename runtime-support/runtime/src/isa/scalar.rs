@@ -1,0 +1,51 @@
+//! Plain Rust, four numbers at a time: enough independent accumulators for any pipeline, small code.
+use crate::simd::Simd;
+
+/// Plain Rust.
+#[derive(Clone, Copy)]
+pub(crate) struct Scalar;
+
+#[inline(always)]
+fn zip(a: [f32; 4], b: [f32; 4], f: impl Fn(f32, f32) -> f32) -> [f32; 4] {
+    [f(a[0], b[0]), f(a[1], b[1]), f(a[2], b[2]), f(a[3], b[3])]
+}
+
+impl Simd for Scalar {
+    type F32 = [f32; 4];
+    const LANES: usize = 4;
+
+    #[inline(always)]
+    fn splat(self, x: f32) -> [f32; 4] {
+        [x; 4]
+    }
+    #[inline(always)]
+    unsafe fn load(self, p: *const f32) -> [f32; 4] {
+        // SAFETY: promised by the caller.
+        unsafe { p.cast::<[f32; 4]>().read() }
+    }
+    #[inline(always)]
+    unsafe fn store(self, p: *mut f32, v: [f32; 4]) {
+        // SAFETY: promised by the caller.
+        unsafe { p.cast::<[f32; 4]>().write(v) }
+    }
+    #[inline(always)]
+    fn add(self, a: [f32; 4], b: [f32; 4]) -> [f32; 4] {
+        zip(a, b, |a, b| a + b)
+    }
+    #[inline(always)]
+    fn mul(self, a: [f32; 4], b: [f32; 4]) -> [f32; 4] {
+        zip(a, b, |a, b| a * b)
+    }
+    #[inline(always)]
+    fn mul_add(self, a: [f32; 4], b: [f32; 4], c: [f32; 4]) -> [f32; 4] {
+        self.add(self.mul(a, b), c)
+    }
+    #[inline(always)]
+    fn max(self, a: [f32; 4], b: [f32; 4]) -> [f32; 4] {
+        zip(a, b, |a, b| if a > b { a } else { b })
+    }
+    #[inline(always)]
+    fn min(self, a: [f32; 4], b: [f32; 4]) -> [f32; 4] {
+        zip(a, b, |a, b| if a < b { a } else { b })
+    }
+}

@@ -1,0 +1,370 @@
+//! Loop combinators of generated nests: tight inner loops and reductions of a fixed, documented association order.
+//!
+//! Reductions keep [`LANES`] accumulators: the value at innermost index `i` goes to lane `i % LANES`, lanes persist over
+//! outer indices, and at the end lanes are folded in halves (lane `l` with lane `l + 8`, then 4, 2, 1). The order
+//! depends on the extents only, so every instruction set and the compiler's interpreter give the same bits.
+//! Everything is `#[inline(always)]` so that closures vectorise inside [`crate::cx::Cx::vectorize`].
+
+/// Accumulators of a reduction: one AVX-512 register of `f32`.
+pub const LANES: usize = 16;
+
+/// Calls `f` for 0, 1, ..., `n - 1`.
+#[inline(always)]
+pub fn map(n: usize, mut f: impl FnMut(usize)) {
+    for i in 0..n {
+        f(i);
+    }
+}
+
+/// Calls `f` for every index tuple in row-major order (the last index is the fastest).
+#[inline(always)]
+pub fn for_each<const RANK: usize>(extents: [usize; RANK], mut f: impl FnMut([usize; RANK])) {
+    rows(
+        extents,
+        #[inline(always)]
+        |mut index, n| {
+            for i in 0..n {
+                if let Some(last) = index.last_mut() {
+                    *last = i;
+                }
+                f(index);
+            }
+        },
+    );
+}
+
+/// Calls `f` with every outer index tuple (last entry 0) and the innermost extent.
+#[inline(always)]
+fn rows<const RANK: usize>(extents: [usize; RANK], mut f: impl FnMut([usize; RANK], usize)) {
+    if RANK == 0 {
+        return f([0; RANK], 1);
+    }
+    if extents.contains(&0) {
+        return;
+    }
+    let mut index = [0; RANK];
+    loop {
+        f(index, extents[RANK - 1]);
+        let mut axis = RANK - 1;
+        loop {
+            if axis == 0 {
+                return;
+            }
+            axis -= 1;
+            index[axis] += 1;
+            if index[axis] < extents[axis] {
+                break;
+            }
+            index[axis] = 0;
+        }
+    }
+}
+
+/// Sequential fold over 0, 1, ..., `n - 1` (running sums, recurrences).
+#[inline(always)]
+pub fn fold<T>(n: usize, init: T, mut f: impl FnMut(T, usize) -> T) -> T {
+    let mut acc = init;
+    for i in 0..n {
+        acc = f(acc, i);
+    }
+    acc
+}
+
+/// Folds the lanes in halves.
+#[inline(always)]
+fn fold_lanes<T: Copy>(mut lanes: [T; LANES], combine: impl Fn(T, T) -> T) -> T {
+    let mut half = LANES / 2;
+    while half > 0 {
+        for l in 0..half {
+            lanes[l] = combine(lanes[l], lanes[l + half]);
+        }
+        half /= 2;
+    }
+    lanes[0]
+}
+
+/// One innermost row of a reduction.
+#[inline(always)]
+fn accumulate<T: Copy>(lanes: &mut [T; LANES], n: usize, mut f: impl FnMut(usize) -> T, combine: &impl Fn(T, T) -> T) {
+    let blocks = n / LANES;
+    for block in 0..blocks {
+        for (l, lane) in lanes.iter_mut().enumerate() {
+            *lane = combine(*lane, f(block * LANES + l));
+        }
+    }
+    let done = blocks * LANES;
+    for (l, lane) in lanes.iter_mut().enumerate().take(n - done) {
+        *lane = combine(*lane, f(done + l));
+    }
+}
+
+/// Reduces `f(0)`, ..., `f(n - 1)` with an associative `combine` whose neutral element is `neutral`.
+#[inline(always)]
+pub fn reduce<T: Copy>(n: usize, neutral: T, f: impl FnMut(usize) -> T, combine: impl Fn(T, T) -> T) -> T {
+    let mut lanes = [neutral; LANES];
+    accumulate(&mut lanes, n, f, &combine);
+    fold_lanes(lanes, combine)
+}
+
+/// Reduces `f` over all index tuples with an associative `combine` whose neutral element is `neutral`.
+#[inline(always)]
+pub fn reduce_nd<T: Copy, const RANK: usize>(
+    extents: [usize; RANK],
+    neutral: T,
+    mut f: impl FnMut([usize; RANK]) -> T,
+    combine: impl Fn(T, T) -> T,
+) -> T {
+    let mut lanes = [neutral; LANES];
+    rows(
+        extents,
+        #[inline(always)]
+        |mut index, n| {
+            accumulate(
+                &mut lanes,
+                n,
+                #[inline(always)]
+                |i| {
+                    if let Some(last) = index.last_mut() {
+                        *last = i;
+                    }
+                    f(index)
+                },
+                &combine,
+            );
+        },
+    );
+    fold_lanes(lanes, combine)
+}
+
+/// Numbers that reductions work on. Integers wrap; float `max` and `min` keep a NaN from either side.
+pub trait Number: Copy {
+    /// Neutral element of [`Number::add`].
+    const ZERO: Self;
+    /// Neutral element of [`Number::mul`].
+    const ONE: Self;
+    /// Neutral element of [`Number::max`].
+    const LOWEST: Self;
+    /// Neutral element of [`Number::min`].
+    const HIGHEST: Self;
+    /// Sum.
+    #[must_use]
+    fn add(self, other: Self) -> Self;
+    /// Product.
+    #[must_use]
+    fn mul(self, other: Self) -> Self;
+    /// The greater one.
+    #[must_use]
+    fn max(self, other: Self) -> Self;
+    /// The lesser one.
+    #[must_use]
+    fn min(self, other: Self) -> Self;
+}
+
+macro_rules! integers {
+    ($($t:ty)*) => { $(
+        impl Number for $t {
+            const ZERO: Self = 0;
+            const ONE: Self = 1;
+            const LOWEST: Self = <$t>::MIN;
+            const HIGHEST: Self = <$t>::MAX;
+            #[inline(always)]
+            fn add(self, other: Self) -> Self {
+                self.wrapping_add(other)
+            }
+            #[inline(always)]
+            fn mul(self, other: Self) -> Self {
+                self.wrapping_mul(other)
+            }
+            #[inline(always)]
+            fn max(self, other: Self) -> Self {
+                if self > other { self } else { other }
+            }
+            #[inline(always)]
+            fn min(self, other: Self) -> Self {
+                if self < other { self } else { other }
+            }
+        }
+    )* };
+}
+integers!(i8 u8 i16 u16 i32 u32 i64 u64);
+
+macro_rules! floats {
+    ($($t:ty)*) => { $(
+        impl Number for $t {
+            const ZERO: Self = 0.0;
+            const ONE: Self = 1.0;
+            const LOWEST: Self = <$t>::NEG_INFINITY;
+            const HIGHEST: Self = <$t>::INFINITY;
+            #[inline(always)]
+            fn add(self, other: Self) -> Self {
+                self + other
+            }
+            #[inline(always)]
+            fn mul(self, other: Self) -> Self {
+                self * other
+            }
+            #[inline(always)]
+            fn max(self, other: Self) -> Self {
+                if self > other || self.is_nan() { self } else { other }
+            }
+            #[inline(always)]
+            fn min(self, other: Self) -> Self {
+                if self < other || self.is_nan() { self } else { other }
+            }
+        }
+    )* };
+}
+floats!(f32 f64);
+
+/// Sum of `f(0)`, ..., `f(n - 1)`.
+#[inline(always)]
+pub fn sum<T: Number>(n: usize, f: impl FnMut(usize) -> T) -> T {
+    reduce(n, T::ZERO, f, T::add)
+}
+
+/// Sum of `f` over all index tuples.
+#[inline(always)]
+pub fn sum_nd<T: Number, const RANK: usize>(extents: [usize; RANK], f: impl FnMut([usize; RANK]) -> T) -> T {
+    reduce_nd(extents, T::ZERO, f, T::add)
+}
+
+/// Product of `f(0)`, ..., `f(n - 1)`.
+#[inline(always)]
+pub fn prod<T: Number>(n: usize, f: impl FnMut(usize) -> T) -> T {
+    reduce(n, T::ONE, f, T::mul)
+}
+
+/// Product of `f` over all index tuples.
+#[inline(always)]
+pub fn prod_nd<T: Number, const RANK: usize>(extents: [usize; RANK], f: impl FnMut([usize; RANK]) -> T) -> T {
+    reduce_nd(extents, T::ONE, f, T::mul)
+}
+
+/// Greatest value of `f(0)`, ..., `f(n - 1)`.
+#[inline(always)]
+pub fn max<T: Number>(n: usize, f: impl FnMut(usize) -> T) -> T {
+    reduce(n, T::LOWEST, f, T::max)
+}
+
+/// Greatest value of `f` over all index tuples.
+#[inline(always)]
+pub fn max_nd<T: Number, const RANK: usize>(extents: [usize; RANK], f: impl FnMut([usize; RANK]) -> T) -> T {
+    reduce_nd(extents, T::LOWEST, f, T::max)
+}
+
+/// Least value of `f(0)`, ..., `f(n - 1)`.
+#[inline(always)]
+pub fn min<T: Number>(n: usize, f: impl FnMut(usize) -> T) -> T {
+    reduce(n, T::HIGHEST, f, T::min)
+}
+
+/// Least value of `f` over all index tuples.
+#[inline(always)]
+pub fn min_nd<T: Number, const RANK: usize>(extents: [usize; RANK], f: impl FnMut([usize; RANK]) -> T) -> T {
+    reduce_nd(extents, T::HIGHEST, f, T::min)
+}
+
+/// Whether any of `f(0)`, ..., `f(n - 1)` hold. Evaluates every one.
+#[inline(always)]
+pub fn any(n: usize, f: impl FnMut(usize) -> bool) -> bool {
+    reduce(
+        n,
+        false,
+        f,
+        #[inline(always)]
+        |a, b| a | b,
+    )
+}
+
+/// Whether any of `f` hold over the index tuples. Evaluates every one.
+#[inline(always)]
+pub fn any_nd<const RANK: usize>(extents: [usize; RANK], f: impl FnMut([usize; RANK]) -> bool) -> bool {
+    reduce_nd(
+        extents,
+        false,
+        f,
+        #[inline(always)]
+        |a, b| a | b,
+    )
+}
+
+/// Whether all of `f(0)`, ..., `f(n - 1)` hold. Evaluates every one.
+#[inline(always)]
+pub fn all(n: usize, f: impl FnMut(usize) -> bool) -> bool {
+    reduce(
+        n,
+        true,
+        f,
+        #[inline(always)]
+        |a, b| a & b,
+    )
+}
+
+/// Whether all of `f` hold over the index tuples. Evaluates every one.
+#[inline(always)]
+pub fn all_nd<const RANK: usize>(extents: [usize; RANK], f: impl FnMut([usize; RANK]) -> bool) -> bool {
+    reduce_nd(
+        extents,
+        true,
+        f,
+        #[inline(always)]
+        |a, b| a & b,
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+    use super::*;
+    use std::vec::Vec;
+
+    #[test]
+    fn for_each_is_row_major() {
+        let mut seen = Vec::new();
+        for_each([2, 1, 3], |i| seen.push(i));
+        assert_eq!(seen, [[0, 0, 0], [0, 0, 1], [0, 0, 2], [1, 0, 0], [1, 0, 1], [1, 0, 2]]);
+        let mut calls = 0;
+        for_each([], |[]| calls += 1);
+        assert_eq!(calls, 1);
+        for_each([3, 0, 2], |_| calls += 1);
+        assert_eq!(calls, 1);
+    }
+
+    /// The documented order, written another way.
+    fn documented_sum(rows: &[Vec<f32>]) -> f32 {
+        let mut lanes = [0.0f32; 16];
+        for row in rows {
+            for (i, x) in row.iter().enumerate() {
+                lanes[i % 16] += x;
+            }
+        }
+        let a: [f32; 8] = core::array::from_fn(|l| lanes[l] + lanes[l + 8]);
+        let b: [f32; 4] = core::array::from_fn(|l| a[l] + a[l + 4]);
+        (b[0] + b[2]) + (b[1] + b[3])
+    }
+
+    #[test]
+    fn sums_follow_the_documented_order() {
+        let x = |i: usize| ((i * 7919) % 1013) as f32 * 0.37 - 180.0;
+        for n in 0..70 {
+            let row: Vec<f32> = (0..n).map(x).collect();
+            assert_eq!(sum(n, x).to_bits(), documented_sum(&[row]).to_bits(), "{n}");
+            let rows: Vec<Vec<f32>> = (0..6).map(|j| (0..n).map(|i| x(j * n + i)).collect()).collect();
+            let got = sum_nd([2, 3, n], |[a, b, c]| x((a * 3 + b) * n + c));
+            assert_eq!(got.to_bits(), documented_sum(&rows).to_bits(), "{n}");
+        }
+    }
+
+    #[test]
+    fn extremes_keep_nan_and_empty_is_neutral() {
+        let x = [1.0f32, f32::NAN, 3.0];
+        assert!(max(3, |i| x[i]).is_nan() && min(3, |i| x[i]).is_nan());
+        assert_eq!(
+            (max(0, |_| 0.0f32), min(0, |_| 0i32), sum(0, |_| 0u8), prod(0, |_| 2i64)),
+            (f32::NEG_INFINITY, i32::MAX, 0, 1)
+        );
+        assert_eq!(sum(300, |_| 1u8), 44);
+        assert!(any(40, |i| i == 39) && !all(40, |i| i != 17) && all(0, |_| false) && !any(0, |_| true));
+        assert_eq!(fold(5, 1, |a, i| a * 2 + i), 58);
+    }
+}
