@@ -16,6 +16,7 @@ macro_rules! floats {
         #[inline(always)]
         fn $low32(x: $f) -> $f {
             const RANGE: $f = 4_294_967_296.0;
+            let x = $trunc(x);
             let y = x - $trunc(x * (1.0 / RANGE)) * RANGE;
             let y = if y >= RANGE / 2.0 { y - RANGE } else { y };
             if y < RANGE / -2.0 { y + RANGE } else { y }

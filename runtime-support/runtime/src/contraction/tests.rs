@@ -311,20 +311,21 @@ fn random_descriptors_never_leave_their_operands() {
         if products > 100_000 && c.fits(Extent::contiguous(a_len), w_len, Extent::contiguous(out_len)) {
             continue;
         }
-        let (a, w, mut out) = (vec![1.0; a_len], vec![1.0; w_len], vec![0.0; out_len]);
+        // Guards around the result show writes outside.
+        let (a, w, mut out) = (vec![1.0; a_len], vec![1.0; w_len], vec![0.0; out_len + 128]);
         let bias = r.floats(c.cols.min(100));
         let fits = c.fits(Extent::contiguous(a_len), w_len, Extent::contiguous(out_len)) && c.fits_bias(bias.len());
-        c.run(cx, a[..].src(), &w, Dst::from_slice(&mut out), Epilogue { bias: Some(&bias), ..Epilogue::NONE });
+        let result = Dst::from_slice(&mut out[64..64 + out_len]);
+        c.run(cx, a[..].src(), &w, result, Epilogue { bias: Some(&bias), ..Epilogue::NONE });
+        assert!(out[..64].iter().chain(&out[64 + out_len..]).all(|x| *x == 0.0));
         assert!(fits || out.iter().all(|x| *x == 0.0));
         fitting += usize::from(fits);
-        if fits && c.m() * c.cols > 0 {
+        if fits && c.m().saturating_mul(c.cols).saturating_mul(c.batches[0].extent * c.batches[1].extent) > 0 {
             // The proof is no stricter than the definition, which indexes with checks.
             for _ in 0..3 {
                 let (m, n) = (r.below(c.m()), r.below(c.cols));
                 let batch = [r.below(c.batches[0].extent), r.below(c.batches[1].extent)];
-                if c.batches[0].extent * c.batches[1].extent > 0 {
-                    definition(&c, &a, &vec![0.0; c.k() * c.cols], batch, m, n);
-                }
+                definition(&c, &a, &vec![0.0; c.k() * c.cols], batch, m, n);
             }
         }
     }

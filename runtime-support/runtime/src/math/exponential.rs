@@ -50,16 +50,22 @@ pub fn exp2(x: f32) -> f32 {
 #[inline(always)]
 #[must_use]
 pub fn exp_m1(x: f32) -> f32 {
-    let inside = x.abs() < 0.34;
-    let r = if inside { x } else { 0.0 };
-    let near = r + r * r * quadratic_rest(r);
+    // 2^n e^r - 1 = 2^n (e^r - 1) + (2^n - 1), where the last term is exact or negligible. From 20 on the 1 is lost.
+    let large = x > 20.0;
+    let y = if large { 0.0 } else { x };
+    let y = if y < -20.0 { -20.0 } else { y };
+    let t = y * core::f32::consts::LOG2_E + ROUND;
+    let n = t - ROUND;
+    let r = y - n * LN2_HIGH - n * LN2_LOW;
+    let n = (t.to_bits() as i32).wrapping_sub(ROUND.to_bits() as i32);
+    let power = f32::from_bits((n.wrapping_add(127) as u32) << 23);
+    let small = power * (r + r * r * quadratic_rest(r)) + (power - 1.0);
     // Keeps the sign of zero.
-    let near = if x == 0.0 { x } else { near };
-    let far = exp(x) - 1.0;
-    if inside { near } else { far }
+    let small = if x == 0.0 { x } else { small };
+    if large { exp(x) } else { small }
 }
 
-/// 1 / (1 + e^-x), at most 2 ULP off; 0 where the result would be subnormal (x below -88.7).
+/// 1 / (1 + e^-x), at most 2.5 ULP off; 0 where the result would be subnormal (x below -88.7).
 #[inline(always)]
 #[must_use]
 pub fn sigmoid(x: f32) -> f32 {
@@ -74,5 +80,5 @@ pub fn tanh(x: f32) -> f32 {
     let z = x * x;
     let near = x + x * z * poly!(z, -0.333_332_8, 0.133_314_2, -0.053_737_797, 0.020_632_537, -0.005_697_375_6);
     let far = (1.0 - 2.0 / (exp(a + a) + 1.0)).copysign(x);
-    if a < 0.625 { near } else { far }
+    if a < 0.625 { near.copysign(x) } else { far }
 }

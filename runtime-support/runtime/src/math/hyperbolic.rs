@@ -40,7 +40,7 @@ pub fn acosh(x: f32) -> f32 {
     // ln(1 + t): t cancels nothing, but 1 + t loses digits of a small t.
     let near = t - t * t * (0.5 - t * (1.0 / 3.0 - t * 0.25));
     let value = if t < 1e-3 { near } else { wide::ln(1.0 + t) };
-    value as f32
+    if x < 1.0 { f32::NAN } else { value as f32 }
 }
 
 /// Inverse hyperbolic tangent, at most 1 ULP off; infinite at ±1, NaN outside.

@@ -72,8 +72,8 @@ pub fn log10(x: f32) -> f32 {
 pub fn ln_1p(x: f32) -> f32 {
     let near = f64::from(x);
     let far = super::wide::ln(1.0 + near) as f32;
-    // In double precision 1 + x is exact enough down to here; below, two terms of the series suffice.
-    let series = (near - 0.5 * near * near) as f32;
+    // In double precision 1 + x is exact enough down to here; below, three terms of the series suffice.
+    let series = (near - near * near * (0.5 - near * (1.0 / 3.0))) as f32;
     let value = if x.abs() < 1e-4 { series } else { far };
     if x == 0.0 { x } else { value }
 }

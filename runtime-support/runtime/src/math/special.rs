@@ -7,9 +7,10 @@ use super::{exp, poly};
 pub fn erf(x: f32) -> f32 {
     let a = x.abs();
     let z = x * x;
-    let near = x * poly!(
+    // The part beyond x itself: its rounding errors weigh less.
+    let rest = poly!(
         z,
-        1.128_379_1,
+        0.128_379_17,
         -0.376_126_26,
         0.112_835_854,
         -0.026_853_81,
@@ -17,6 +18,7 @@ pub fn erf(x: f32) -> f32 {
         -0.000_801_019_25,
         7.853_857_6e-5
     );
+    let near = x + x * rest;
     // From 4 on the result rounds to 1.
     let b = if a > 4.0 { 4.0 } else { a };
     let exponent = poly!(

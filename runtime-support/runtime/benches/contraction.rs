@@ -1,0 +1,111 @@
+//! GFLOP/s of every ResNet-50 convolution, with real padding and warm weights: `cargo bench -p include-ir-runtime`.
+//!
+//! Arguments: `isa=avx2` for another instruction set, `only=TEXT` for the shapes whose name contains the text.
+use include_ir_runtime::__private::v1::*;
+use std::hint::black_box;
+use std::time::Instant;
+
+/// Output size, input channels, output channels, kernel, stride, how often in the network.
+const SHAPES: [[usize; 6]; 23] = [
+    [112, 3, 64, 7, 2, 1],
+    [56, 64, 64, 1, 1, 1],
+    [56, 64, 64, 3, 1, 3],
+    [56, 64, 256, 1, 1, 4],
+    [56, 256, 64, 1, 1, 2],
+    [56, 256, 128, 1, 1, 1],
+    [28, 128, 128, 3, 2, 1],
+    [28, 128, 512, 1, 1, 4],
+    [28, 256, 512, 1, 2, 1],
+    [28, 512, 128, 1, 1, 3],
+    [28, 128, 128, 3, 1, 3],
+    [28, 512, 256, 1, 1, 1],
+    [14, 256, 256, 3, 2, 1],
+    [14, 256, 1024, 1, 1, 6],
+    [14, 512, 1024, 1, 2, 1],
+    [14, 1024, 256, 1, 1, 5],
+    [14, 256, 256, 3, 1, 5],
+    [14, 1024, 512, 1, 1, 1],
+    [7, 512, 512, 3, 2, 1],
+    [7, 512, 2048, 1, 1, 3],
+    [7, 1024, 2048, 1, 2, 1],
+    [7, 2048, 512, 1, 1, 2],
+    [7, 512, 512, 3, 1, 2],
+];
+
+fn convolution([o, ic, oc, k, s, _]: [usize; 6]) -> (Contraction, usize) {
+    let (size, pad) = (o * s, k / 2);
+    let (line, pixel) = ((size * ic) as isize, ic as isize);
+    let bound = |row, tap| Bound { row, tap, stride: s as isize, dilation: 1, offset: -(pad as isize), limit: size };
+    let c = Contraction {
+        rows: [
+            RowAxis::ONE,
+            RowAxis::ONE,
+            RowAxis { extent: o, a: s as isize * line, out: o * oc, residual: 0 },
+            RowAxis { extent: o, a: s as isize * pixel, out: oc, residual: 0 },
+        ],
+        taps: [Tap::ONE, Tap::ONE, Tap { extent: k, a: line }, Tap { extent: k, a: pixel }],
+        bounds: if pad > 0 { [bound(2, 2), bound(3, 3), Bound::NONE] } else { [Bound::NONE; 3] },
+        a_offset: -(pad as isize) * (line + pixel),
+        depth: ic,
+        cols: oc,
+        ..Contraction::NEW
+    };
+    (c, size * size * ic)
+}
+
+fn best(mut f: impl FnMut()) -> f64 {
+    f();
+    let mut best = f64::MAX;
+    for _ in 0..9 {
+        let start = Instant::now();
+        f();
+        best = best.min(start.elapsed().as_secs_f64());
+    }
+    best
+}
+
+fn measure(cx: Cx<'_>, c: &Contraction, a_len: usize) -> f64 {
+    let a = vec![0.01f32; a_len];
+    let mut w = vec![0.0f32; packed_len(c.cols, c.k(), c.panel)];
+    pack(c.cols, c.k(), c.panel, &mut w, |_, _| 0.01);
+    let (bias, mut out) = (vec![0.1f32; c.cols], vec![0.0f32; c.m() * c.cols]);
+    assert!(c.fits(a[..].src().extent(), w.len(), out[..].src().extent()));
+    best(|| {
+        let epilogue = Epilogue { bias: Some(&bias), clamp: Some((0.0, f32::INFINITY)), ..Epilogue::NONE };
+        c.run(cx, a[..].src(), &w, out[..].dst(), epilogue);
+        black_box(&out);
+    })
+}
+
+fn main() {
+    let argument = |key: &str| std::env::args().find_map(|a| a.strip_prefix(key).map(str::to_owned));
+    let isa = argument("isa=").map_or(Isa::detect(), |name| {
+        Isa::ALL.into_iter().find(|isa| isa.name() == name).expect("a known instruction set")
+    });
+    let cx = Cx::with_isa(isa).expect("an instruction set of this machine");
+    let only = argument("only=").unwrap_or_default();
+    let (mut total, mut flops) = (0.0, 0.0);
+    for shape in SHAPES {
+        let [o, ic, oc, k, s, count] = shape;
+        let name = format!("{o}x{o} {ic}->{oc} k{k} s{s} x{count}");
+        if !name.contains(&only) {
+            continue;
+        }
+        let (c, a_len) = convolution(shape);
+        let time = measure(cx, &c, a_len);
+        let work = 2.0 * (c.m() * c.k() * c.cols) as f64;
+        println!("{name:32} {:8.3} ms {:7.1} GFLOP/s", time * 1e3, work / time / 1e9);
+        (total, flops) = (total + time * count as f64, flops + work * count as f64);
+    }
+    println!("{} total {:.1} ms, {:.1} GFLOP/s", isa.name(), total * 1e3, flops / total / 1e9);
+    if only.is_empty() {
+        println!("matrix x vector, 4096 x 4096, 64 MiB of weights:");
+        for m in 1..4 {
+            let row = RowAxis { extent: m, a: 4096, out: 4096, residual: 0 };
+            let rows = [RowAxis::ONE, RowAxis::ONE, RowAxis::ONE, row];
+            let c = Contraction { rows, depth: 4096, cols: 4096, ..Contraction::NEW };
+            let time = measure(cx, &c, m * 4096);
+            println!("m = {m}: {:.3} ms, {:.1} GB/s", time * 1e3, 67.1 / time / 1e3);
+        }
+    }
+}
