@@ -93,7 +93,6 @@ impl Diagnostic {
     }
 
     fn new(code: &'static Code, level: Level, message: String) -> Self {
-        debug_assert!(!message.ends_with('.'), "final period: {message}");
         Diagnostic { code, level, message, span: None, notes: Vec::new(), help: None }
     }
 

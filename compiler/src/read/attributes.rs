@@ -264,10 +264,10 @@ impl<'a> Attributes<'a> {
         parse: impl Fn(&str) -> Result<(T, &str), NumberError>,
     ) -> Result<Vec<T>, Diagnostic> {
         let text = attribute.value.trim();
-        let text = text.strip_suffix(',').unwrap_or(text);
-        if text.trim().is_empty() {
+        if text.is_empty() {
             return Ok(Vec::new());
         }
+        let text = text.strip_suffix(',').unwrap_or(text);
         text.split(',')
             .map(|part| {
                 let (value, rest) = parse(part).map_err(|_| self.bad(attribute, expected))?;

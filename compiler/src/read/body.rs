@@ -2,7 +2,7 @@
 
 use super::net::{Context, read_graph};
 use super::xml::Element;
-use super::{BackEdge, Body, BodyInput, BodyOutput, BodyRole, Layer, Net, Slice, fields};
+use super::{BackEdge, Body, BodyInput, BodyOutput, BodyRole, Layer, NESTING_LIMIT, Net, Slice, fields};
 use crate::diag::{Diagnostic, Diagnostics, Span, codes, quote};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -26,6 +26,11 @@ pub(super) fn read(
         else {
             continue;
         };
+        if depth >= NESTING_LIMIT {
+            let message = format!("sub-graphs are nested more than {NESTING_LIMIT} levels deep");
+            diagnostics.push(Diagnostic::error(&codes::LIMIT, message).at(body.span()));
+            continue;
+        }
         let net = read_graph(body, context, depth + 1, diagnostics);
         let mut wiring = Wiring::new(layer, &net, role, diagnostics);
         let inputs = wiring.inputs(map);
@@ -162,7 +167,7 @@ impl<'a> Wiring<'a> {
             let described = self.layer.describe();
             let message = match position {
                 None => format!("{described} has no connected input {id}"),
-                Some(_) => format!("the input ports of {described} are not numbered 0, 1, 2, ..."),
+                Some(_) => format!("the input ports of {described} are not numbered from 0 in their order"),
             };
             self.error(span, message);
             return None;
@@ -286,7 +291,7 @@ impl<'a> Wiring<'a> {
         for (position, count) in sources.into_iter().enumerate() {
             if count == 0 {
                 let name = self.names.get(position).copied().unwrap_or("");
-                let message = format!("Parameter {} of the body gets no value from the port map", quote(name));
+                let message = format!("the port map gives no value to Parameter {} of the body", quote(name));
                 self.error(body, message);
             }
         }

@@ -2,8 +2,8 @@
 
 use super::xml::Element;
 use super::{Input, Layer, fields};
-use crate::diag::{Diagnostic, Diagnostics, Span, codes, quote};
-use std::collections::{BTreeMap, HashMap};
+use crate::diag::{Diagnostic, Diagnostics, Span, codes};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// What `<edges>` says about a graph.
 pub(super) struct Edges {
@@ -60,8 +60,12 @@ pub(super) fn connect(
             }
         }
     }
+    // Inputs that an edge failed to reach would only be reported again.
+    let broken: BTreeSet<usize> = edges.problems.iter().filter_map(|(target, _)| *target).collect();
     for (index, (layer, inputs)) in layers.iter_mut().zip(inputs).enumerate() {
-        assign_inputs(index, layer, inputs, &mut edges.problems);
+        if !broken.contains(&index) {
+            assign_inputs(index, layer, inputs, &mut edges.problems);
+        }
     }
     edges
 }
@@ -160,7 +164,7 @@ fn assign_inputs(
     };
     if layer.inputs.len() != expected {
         let count = layer.inputs.len();
-        let message = format!("{} layer {} has {count} inputs instead of {expected}", layer.kind, quote(&layer.name));
+        let message = format!("{} has {count} inputs instead of {expected}", layer.describe());
         problems.push((Some(index), Diagnostic::error(&codes::ARITY, message).at(layer.span)));
     }
 }

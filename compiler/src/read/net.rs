@@ -1,7 +1,7 @@
 //! Reads a graph: the `<net>` or the body of a layer, with everything below it.
 
 use super::xml::Element;
-use super::{NESTING_LIMIT, Net, body, constant, edges, fields, layer, number, order, pre_process, state};
+use super::{Net, body, constant, edges, fields, layer, number, order, pre_process, state};
 use crate::diag::{Diagnostic, Diagnostics, codes, quote};
 use crate::source::Source;
 use std::cell::Cell;
@@ -48,7 +48,7 @@ fn version(root: Element<'_>) -> Result<u32, Diagnostic> {
         Ok(11) => Ok(11),
         parsed => {
             let message = match parsed {
-                Ok(_) => format!("IR version {} is not supported", quote(&value)),
+                Ok(_) => format!("version {} of the IR is not supported", quote(&value)),
                 Err(_) => format!("the IR version {} is not a whole number", quote(&value)),
             };
             Err(Diagnostic::error(&codes::VERSION, message).at(attribute.value_span()).help(help))
@@ -64,11 +64,6 @@ pub(super) fn read_graph(
     diagnostics: &mut Diagnostics,
 ) -> Net {
     let mut net = Net { version: context.version, span: element.span(), ..Net::default() };
-    if depth > NESTING_LIMIT {
-        let message = format!("sub-graphs are nested more than {NESTING_LIMIT} levels deep");
-        diagnostics.push(Diagnostic::error(&codes::LIMIT, message).at(element.span()));
-        return net;
-    }
     let elements = read_layers(element, &mut net, diagnostics);
     let ids = index_ids(&net, diagnostics);
     let edges = edges::connect(element, &ids, &mut net.layers, diagnostics);

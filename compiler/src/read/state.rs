@@ -19,9 +19,9 @@ pub(super) fn check(net: &Net, diagnostics: &mut Diagnostics) {
         .collect();
     let mut written = BTreeSet::new();
     for layer in net.sinks.iter().filter_map(|&index| net.layers.get(index)) {
-        let name = quote(&layer.name);
+        let name = layer.describe();
         let Some(variable) = layer.attribute("variable_id") else {
-            let message = format!("Assign layer {name} has no attribute `variable_id`");
+            let message = format!("{name} has no attribute `variable_id`");
             diagnostics.push(Diagnostic::error(&codes::MISSING_ATTRIBUTE, message).at(layer.span));
             continue;
         };
