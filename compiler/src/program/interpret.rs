@@ -1,0 +1,225 @@
+//! The interpreter: what a program means. It folds constants, and it is the oracle of every kernel and emitted program.
+//!
+//! Nests run in blocks along one axis, so that even an unoptimised build of the compiler folds large constants in
+//! reasonable time. Arithmetic is that of `include_ir_runtime::{math, cast}`, the same functions generated code calls;
+//! sums of f32 are accumulated in f64. No host property (FMA, vector width, thread count) influences a result.
+
+mod address;
+mod elements;
+mod lanes;
+mod nests;
+mod scalar;
+
+use super::{Block, Buffer, BufferId, Loop, Program, Role, StepKind};
+use crate::dim::{Atom, Dim};
+use crate::tensor::{Bytes, Tensor};
+
+/// The memory of a running program: one byte vector per storage.
+pub struct Interpreter<'p> {
+    program: &'p Program,
+    variables: Vec<i64>,
+    storages: Vec<Storage>,
+}
+
+/// Bytes of one storage.
+enum Storage {
+    Absent,
+    Constant(Bytes),
+    Owned(Vec<u8>),
+}
+
+impl Storage {
+    fn bytes(&self) -> &[u8] {
+        match self {
+            Storage::Absent => &[],
+            Storage::Constant(bytes) => bytes.as_slice(),
+            Storage::Owned(bytes) => bytes,
+        }
+    }
+}
+
+/// Runs a program on the given inputs and returns its outputs in row-major order.
+///
+/// # Errors
+/// Inputs that do not fit the program, and whatever shows a bug of the compiler (an index out of range).
+pub fn interpret(program: &Program, inputs: &[Tensor]) -> Result<Vec<Tensor>, String> {
+    let mut interpreter = Interpreter::new(program, inputs)?;
+    interpreter.run()
+}
+
+impl<'p> Interpreter<'p> {
+    /// Binds the inputs and the run-time sizes that follow from them.
+    ///
+    /// # Errors
+    /// Inputs of another number, type or shape than the program's.
+    pub fn new(program: &'p Program, inputs: &[Tensor]) -> Result<Self, String> {
+        if inputs.len() != program.inputs.len() {
+            return Err(format!("the model has {} inputs, not {}", program.inputs.len(), inputs.len()));
+        }
+        let variables = bind_variables(program, inputs)?;
+        let mut storages: Vec<Storage> = program.buffers.iter().map(|_| Storage::Absent).collect();
+        for (i, buffer) in program.buffers.iter().enumerate() {
+            if let Role::Constant(tensor) = &buffer.role {
+                storages[i] = Storage::Constant(tensor.bytes.clone());
+            }
+        }
+        let interpreter = Interpreter { program, variables, storages };
+        interpreter.with_inputs(inputs)
+    }
+
+    fn with_inputs(mut self, inputs: &[Tensor]) -> Result<Self, String> {
+        for ((buffer, interface), tensor) in self.program.inputs.iter().zip(inputs) {
+            let expected = self.program.buffer(*buffer);
+            let dims: Vec<i64> = expected.dims.iter().map(|d| self.size(d)).collect();
+            let given: Vec<i64> = tensor.dims.iter().map(|d| *d as i64).collect();
+            if tensor.element != expected.element || dims != given {
+                let (want, got) = (expected.element, tensor.element);
+                return Err(format!("input `{}` is {got}{given:?}, the model wants {want}{dims:?}", interface.name));
+            }
+            self.storages[buffer.0 as usize] = Storage::Constant(tensor.bytes.clone());
+        }
+        Ok(self)
+    }
+
+    /// Runs all steps and returns the outputs.
+    ///
+    /// # Errors
+    /// What shows a bug of the compiler.
+    pub fn run(&mut self) -> Result<Vec<Tensor>, String> {
+        let program = self.program;
+        self.block(&program.root)?;
+        program.outputs.iter().map(|(buffer, _)| self.tensor(*buffer)).collect()
+    }
+
+    /// The present elements of a buffer in row-major order.
+    ///
+    /// # Errors
+    /// A size that does not fit memory, or an element outside its storage.
+    pub fn tensor(&self, id: BufferId) -> Result<Tensor, String> {
+        let buffer = self.program.buffer(id);
+        let dims: Vec<usize> = buffer.dims.iter().map(|d| self.extent(d)).collect::<Result<_, _>>()?;
+        let bytes = elements::gather(self.storage(id), buffer.element, &dims, self.strides(buffer), self.size(&buffer.layout.offset))?;
+        Tensor::new(buffer.element, dims, bytes.into()).ok_or_else(|| "a tensor does not fit memory".to_owned())
+    }
+
+    fn strides(&self, buffer: &Buffer) -> Vec<i64> {
+        buffer.layout.strides.iter().map(|s| self.size(s)).collect()
+    }
+
+    fn storage(&self, id: BufferId) -> &[u8] {
+        let storage = self.program.buffer(id).layout.storage;
+        self.storages.get(storage.0 as usize).map_or(&[], Storage::bytes)
+    }
+
+    /// The bytes of the storage of `id`, taken out to be written; see [`Interpreter::put_back`].
+    fn take(&mut self, id: BufferId) -> Result<Vec<u8>, String> {
+        let storage = self.program.buffer(id).layout.storage;
+        let owner = self.program.buffer(storage);
+        let count = self.extent(&owner.len())?;
+        let size = owner.element.storage_bytes(count).ok_or("a buffer does not fit memory")?;
+        let slot = self.storages.get_mut(storage.0 as usize).ok_or("a buffer does not exist")?;
+        match std::mem::replace(slot, Storage::Absent) {
+            Storage::Owned(mut bytes) => {
+                bytes.resize(size, 0);
+                Ok(bytes)
+            }
+            Storage::Absent => Ok(vec![0; size]),
+            Storage::Constant(_) => Err("a step writes into a constant or an input".to_owned()),
+        }
+    }
+
+    fn put_back(&mut self, id: BufferId, bytes: Vec<u8>) {
+        let storage = self.program.buffer(id).layout.storage;
+        if let Some(slot) = self.storages.get_mut(storage.0 as usize) {
+            *slot = Storage::Owned(bytes);
+        }
+    }
+
+    /// Value of a size under the present run-time variables.
+    fn size(&self, dim: &Dim) -> i64 {
+        dim.as_const().unwrap_or_else(|| dim.evaluate(&|atom| self.variable(atom)))
+    }
+
+    fn variable(&self, atom: &Atom) -> i64 {
+        match atom {
+            Atom::Variable(variable) => self.variables.get(variable.id as usize).copied().unwrap_or(0),
+            _ => 0,
+        }
+    }
+
+    fn extent(&self, dim: &Dim) -> Result<usize, String> {
+        usize::try_from(self.size(dim)).map_err(|_| format!("the size {dim} is negative"))
+    }
+
+    fn block(&mut self, block: &'p Block) -> Result<(), String> {
+        for step in &block.steps {
+            match &step.kind {
+                StepKind::Nest(nest) => self.nest(nest)?,
+                StepKind::Kernel(kernel) => self.nest(&kernel.nest)?,
+                StepKind::Reshape { from, to } => self.reshape(*from, *to)?,
+                StepKind::Call(call) => return Err(format!("`{}` cannot be interpreted yet", call.function)),
+                StepKind::If { condition, then, otherwise } => {
+                    let taken = if self.flag(*condition)? { then } else { otherwise };
+                    self.block(taken)?;
+                }
+                StepKind::Loop(step) => self.repeat(step)?,
+            }
+        }
+        Ok(())
+    }
+
+    fn flag(&self, id: BufferId) -> Result<bool, String> {
+        Ok(self.tensor(id)?.to_i64s().and_then(|v| v.first().copied()).unwrap_or(0) != 0)
+    }
+
+    fn repeat(&mut self, step: &'p Loop) -> Result<(), String> {
+        let limit = match step.trip_count {
+            Some(count) => self.tensor(count)?.to_i64s().and_then(|v| v.first().copied()).unwrap_or(0),
+            None => i64::MAX,
+        };
+        let mut current = 0;
+        while current < limit && (current == 0 || step.condition.map_or(Ok(true), |c| self.flag(c))?) {
+            if let Some(counter) = step.current {
+                self.write(counter, &Tensor::from_i64s(&[current]))?;
+            }
+            self.block(&step.body)?;
+            let ends: Vec<Tensor> = step.carried.iter().map(|(end, _)| self.tensor(*end)).collect::<Result<_, _>>()?;
+            for ((_, start), tensor) in step.carried.iter().zip(&ends) {
+                self.write(*start, tensor)?;
+            }
+            current += 1;
+        }
+        Ok(())
+    }
+
+    fn reshape(&mut self, from: BufferId, to: BufferId) -> Result<(), String> {
+        let tensor = self.tensor(from)?;
+        self.write(to, &tensor)
+    }
+
+    /// Writes row-major elements into a buffer.
+    fn write(&mut self, to: BufferId, tensor: &Tensor) -> Result<(), String> {
+        let buffer = self.program.buffer(to);
+        let dims: Vec<usize> = buffer.dims.iter().map(|d| self.extent(d)).collect::<Result<_, _>>()?;
+        let (strides, offset) = (self.strides(buffer), self.size(&buffer.layout.offset));
+        let mut bytes = self.take(to)?;
+        let result = elements::scatter(&mut bytes, buffer.element, &dims, strides, offset, tensor.bytes.as_slice());
+        self.put_back(to, bytes);
+        result
+    }
+}
+
+/// The value of every run-time variable that is a dimension of an input.
+fn bind_variables(program: &Program, inputs: &[Tensor]) -> Result<Vec<i64>, String> {
+    let mut variables = vec![0; program.variables.len()];
+    for (slot, info) in variables.iter_mut().zip(&program.variables) {
+        let Some((input, axis)) = info.source else { continue };
+        let size = inputs.get(input).and_then(|t| t.dims.get(axis)).ok_or("an input has too few dimensions")?;
+        *slot = *size as i64;
+        if *slot < info.variable.min || *slot > info.variable.max {
+            let (min, max) = (info.variable.min, info.variable.max);
+            return Err(format!("dimension `{}` is {size}, the model was compiled for {min} to {max}", info.name));
+        }
+    }
+    Ok(variables)
+}
