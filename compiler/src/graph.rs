@@ -128,6 +128,11 @@ impl Graph {
         ValueId(self.values.len() as u32 - 1)
     }
 
+    /// Adds a constant. No node defines it, and every region may use it.
+    pub fn add_constant(&mut self, name: &str, tensor: crate::tensor::Tensor) -> ValueId {
+        self.add_value(name, Some(Fact::constant(tensor)))
+    }
+
     /// Appends a node with `outputs` new values to a region.
     pub fn add_node(&mut self, region: RegionId, op: Rc<dyn Op>, inputs: Vec<ValueId>, outputs: usize, origin: Origin) -> NodeId {
         let outputs = (0..outputs).map(|_| self.add_value(&origin.name, None)).collect();

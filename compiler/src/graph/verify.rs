@@ -2,7 +2,8 @@
 
 use super::{Graph, ROOT, RegionId, ValueId};
 
-/// Checks in every region that values are defined once, before their use and in the same region.
+/// Checks in every region that values are defined once, before their use and in the same region. Constants need no
+/// definition and are visible everywhere.
 ///
 /// # Errors
 /// The first violated invariant.
@@ -26,13 +27,13 @@ fn verify_region(graph: &Graph, id: RegionId, owner: &mut [Option<RegionId>]) ->
     for node in &region.nodes {
         let node = graph.nodes.get(node.0 as usize).ok_or("a region lists a node that does not exist")?;
         for input in &node.inputs {
-            check_use(owner, id, *input, &node.origin.name)?;
+            check_use(graph, owner, id, *input, &node.origin.name)?;
         }
         for output in &node.outputs {
             define(owner, id, *output, &node.origin.name)?;
         }
     }
-    region.results.iter().try_for_each(|result| check_use(owner, id, *result, "a region result"))
+    region.results.iter().try_for_each(|result| check_use(graph, owner, id, *result, "a region result"))
 }
 
 fn define(owner: &mut [Option<RegionId>], region: RegionId, value: ValueId, what: &str) -> Result<(), String> {
@@ -46,7 +47,10 @@ fn define(owner: &mut [Option<RegionId>], region: RegionId, value: ValueId, what
     }
 }
 
-fn check_use(owner: &[Option<RegionId>], region: RegionId, value: ValueId, what: &str) -> Result<(), String> {
+fn check_use(graph: &Graph, owner: &[Option<RegionId>], region: RegionId, value: ValueId, what: &str) -> Result<(), String> {
+    if graph.values.get(value.0 as usize).is_some_and(|info| info.fact.as_ref().is_some_and(|f| f.as_constant().is_some())) {
+        return Ok(());
+    }
     match owner.get(value.0 as usize) {
         Some(Some(defined)) if *defined == region => Ok(()),
         Some(Some(_)) => Err(format!("`{what}` uses value {} of another region", value.0)),

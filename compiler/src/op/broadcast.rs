@@ -23,7 +23,7 @@ impl Broadcast {
     ///
     /// # Errors
     /// A value that is none of `none`, `explicit`, `numpy`, `pdpd`.
-    pub fn parse(attributes: &mut Attributes) -> Result<Self, Diagnostic> {
+    pub fn parse(attributes: &Attributes) -> Result<Self, Diagnostic> {
         let axis = attributes.int_or("auto_broadcast.auto_broadcast_axis", -1)?;
         let modes = [
             ("numpy", Broadcast::Numpy),

@@ -29,7 +29,7 @@ pub struct OpDef {
     /// Number of results.
     pub outputs: fn(&Layer) -> usize,
     /// Reads the attributes.
-    pub parse: fn(&mut Attributes) -> Result<Rc<dyn Op>, Diagnostic>,
+    pub parse: fn(&Attributes) -> Result<Rc<dyn Op>, Diagnostic>,
     /// Attributes that are legal and mean nothing here.
     pub ignorable: &'static [&'static str],
     /// How much of it works.

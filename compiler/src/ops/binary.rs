@@ -25,7 +25,7 @@ pub const OPS: &[OpDef] = &[
     row("Subtract", |a| binary(a, Function::Sub)),
 ];
 
-const fn row(name: &'static str, parse: fn(&mut Attributes) -> Result<Rc<dyn Op>, Diagnostic>) -> OpDef {
+const fn row(name: &'static str, parse: fn(&Attributes) -> Result<Rc<dyn Op>, Diagnostic>) -> OpDef {
     OpDef { name, version: 1, opsets: 1..=17, inputs: 2..=2, outputs: one_output, parse, ignorable: &[], support: Support::Full }
 }
 
@@ -36,8 +36,13 @@ struct Binary {
     broadcast: Broadcast,
 }
 
-fn binary(attributes: &mut Attributes, function: Function) -> Result<Rc<dyn Op>, Diagnostic> {
+fn binary(attributes: &Attributes, function: Function) -> Result<Rc<dyn Op>, Diagnostic> {
     Ok(Rc::new(Binary { function, broadcast: Broadcast::parse(attributes)? }))
+}
+
+/// `a - b` with numpy broadcasting.
+pub fn subtract() -> Rc<dyn Op> {
+    Rc::new(Binary { function: Function::Sub, broadcast: Broadcast::Numpy })
 }
 
 impl Op for Binary {

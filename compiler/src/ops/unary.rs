@@ -39,7 +39,7 @@ pub const OPS: &[OpDef] = &[
 const fn row(
     name: &'static str,
     version: u8,
-    parse: fn(&mut Attributes) -> Result<Rc<dyn Op>, Diagnostic>,
+    parse: fn(&Attributes) -> Result<Rc<dyn Op>, Diagnostic>,
 ) -> OpDef {
     OpDef { name, version, opsets: version..=17, inputs: 1..=1, outputs: one_output, parse, ignorable: &[], support: Support::Full }
 }

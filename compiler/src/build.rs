@@ -1,0 +1,127 @@
+//! Net -> Graph: every layer becomes a typed operation, and the model's interface its inputs and outputs.
+
+mod constants;
+mod interface;
+mod pre_process;
+
+use crate::diag::{Diagnostic, Diagnostics, codes, quote};
+use crate::graph::{Graph, Origin, ROOT, ValueId};
+use crate::op::lookup;
+use crate::options::Options;
+use crate::read::{Attributes, Layer, Net};
+use crate::source::Source;
+use std::rc::Rc;
+
+/// The graph of a model, not yet inferred. All layers that cannot be used are reported at once.
+pub fn build(net: &Net, source: &Source, options: &Options, diagnostics: &mut Diagnostics) -> Option<Graph> {
+    let before = diagnostics.errors().count();
+    let mut building = Building {
+        net,
+        graph: Graph::new(&net.name),
+        outputs: vec![Vec::new(); net.layers.len()],
+        weights: constants::shared(source),
+        diagnostics,
+    };
+    building.parameters(options);
+    for layer in &net.order {
+        building.layer(*layer);
+    }
+    building.results(options);
+    let Building { graph, diagnostics, .. } = building;
+    (diagnostics.errors().count() == before).then_some(graph)
+}
+
+/// A graph under construction.
+struct Building<'a> {
+    net: &'a Net,
+    graph: Graph,
+    /// Values of every layer's outputs.
+    outputs: Vec<Vec<ValueId>>,
+    weights: crate::tensor::Bytes,
+    diagnostics: &'a mut Diagnostics,
+}
+
+impl Building<'_> {
+    fn layer(&mut self, index: usize) {
+        let Some(layer) = self.net.layers.get(index) else { return };
+        match layer.kind.as_str() {
+            "Parameter" | "Result" => {}
+            "Constant" => self.constant(index, layer),
+            _ => {
+                if let Err(diagnostic) = self.operation(index, layer) {
+                    self.diagnostics.push(diagnostic);
+                }
+            }
+        }
+    }
+
+    fn operation(&mut self, index: usize, layer: &Layer) -> Result<(), Diagnostic> {
+        let row = lookup(layer)?;
+        if !row.inputs.contains(&layer.inputs.len()) {
+            let message = format!("{} has {} inputs, {}", layer.describe(), layer.inputs.len(), expected(&row.inputs));
+            return Err(Diagnostic::error(&codes::EDGE, message).at(layer.span));
+        }
+        let attributes = Attributes::new(layer);
+        let op = (row.parse)(&attributes).map_err(|diagnostic| placed(diagnostic, layer))?;
+        self.diagnostics.extend(attributes.finish(row.ignorable));
+        let inputs = self.inputs(layer)?;
+        let node = self.graph.add_node(ROOT, op, inputs, (row.outputs)(layer), origin(layer));
+        self.outputs[index] = self.graph.node(node).outputs.clone();
+        Ok(())
+    }
+
+    /// The values that enter a layer. A missing one belongs to a layer that was reported already.
+    fn inputs(&self, layer: &Layer) -> Result<Vec<ValueId>, Diagnostic> {
+        let value = |input: &crate::read::Input| {
+            let outputs = self.outputs.get(input.layer)?;
+            outputs.get(input.port).copied()
+        };
+        let mut values = Vec::with_capacity(layer.inputs.len());
+        for (i, input) in layer.inputs.iter().enumerate() {
+            match value(input) {
+                Some(value) => values.push(value),
+                None => {
+                    let message = format!("input {i} of {} has no value", layer.describe());
+                    let note = "the layer that should produce it cannot be used";
+                    return Err(Diagnostic::error(&codes::EDGE, message).at(input.span).note(note));
+                }
+            }
+        }
+        Ok(values)
+    }
+
+    fn add(&mut self, op: Rc<dyn crate::op::Op>, inputs: Vec<ValueId>, origin: Origin) -> Option<ValueId> {
+        let node = self.graph.add_node(ROOT, op, inputs, 1, origin);
+        self.graph.node(node).outputs.first().copied()
+    }
+}
+
+fn expected(range: &std::ops::RangeInclusive<usize>) -> String {
+    match (range.start(), range.end()) {
+        (1, 1) => "not 1".to_owned(),
+        (a, b) if a == b => format!("not {a}"),
+        (a, &usize::MAX) => format!("not {a} or more"),
+        (a, b) => format!("not {a} to {b}"),
+    }
+}
+
+/// Adds the layer's place and name to a message of an operation.
+fn placed(mut diagnostic: Diagnostic, layer: &Layer) -> Diagnostic {
+    if diagnostic.span.is_none() {
+        diagnostic = diagnostic.at(layer.span);
+    }
+    if !diagnostic.message.contains(&layer.describe()) {
+        diagnostic = diagnostic.note(format!("in {}", layer.describe()));
+    }
+    diagnostic
+}
+
+/// Name, type and place of a layer.
+fn origin(layer: &Layer) -> Origin {
+    Origin { name: layer.name.clone(), kind: layer.kind.clone(), span: Some(layer.span) }
+}
+
+/// `layer `x` of type `Relu``, for messages.
+fn named(origin: &Origin) -> String {
+    format!("{} layer {}", origin.kind, quote(&origin.name))
+}
