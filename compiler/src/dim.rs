@@ -187,12 +187,12 @@ impl Dim {
     }
 
     /// The smaller of two sizes.
-    pub fn min(&self, other: &Dim) -> Dim {
+    pub fn minimum(&self, other: &Dim) -> Dim {
         self.extreme(other, true)
     }
 
     /// The larger of two sizes.
-    pub fn max(&self, other: &Dim) -> Dim {
+    pub fn maximum(&self, other: &Dim) -> Dim {
         self.extreme(other, false)
     }
 
@@ -286,8 +286,8 @@ impl Atom {
             Atom::FloorDiv(a, b) => a.substitute(replace).floor_div(&b.substitute(replace)),
             Atom::CeilDiv(a, b) => a.substitute(replace).ceil_div(&b.substitute(replace)),
             Atom::Mod(a, b) => a.substitute(replace).modulo(&b.substitute(replace)),
-            Atom::Min(a, b) => a.substitute(replace).min(&b.substitute(replace)),
-            Atom::Max(a, b) => a.substitute(replace).max(&b.substitute(replace)),
+            Atom::Min(a, b) => a.substitute(replace).minimum(&b.substitute(replace)),
+            Atom::Max(a, b) => a.substitute(replace).maximum(&b.substitute(replace)),
         }
     }
 

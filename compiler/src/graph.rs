@@ -94,6 +94,8 @@ pub struct Graph {
     pub regions: Vec<Region>,
     /// Run-time sizes.
     pub variables: Vec<VariableInfo>,
+    /// Pairs of sizes that must be equal and could not be proved so: checked at run time.
+    pub checks: Vec<(crate::dim::Dim, crate::dim::Dim)>,
     /// Inputs, in the order of the root region's parameters.
     pub inputs: Vec<Interface>,
     /// Outputs, in the order of the root region's results.

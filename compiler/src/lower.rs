@@ -10,7 +10,7 @@ use crate::tensor::Tensor;
 /// The program of an inferred graph. All operations that cannot be lowered are reported at once.
 pub fn lower(graph: &Graph, diagnostics: &mut Diagnostics) -> Option<Program> {
     let before = diagnostics.errors().count();
-    let program = Program { variables: graph.variables.clone(), name: graph.name.clone(), ..Program::default() };
+    let program = Program { variables: graph.variables.clone(), checks: graph.checks.clone(), name: graph.name.clone(), ..Program::default() };
     let mut lowering = Lowering { graph, program, buffers: vec![None; graph.values.len()] };
     lowering.interface();
     let mut steps = Vec::new();

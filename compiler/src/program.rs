@@ -9,6 +9,7 @@ pub mod interpret;
 pub mod kernel;
 pub mod nest;
 mod print;
+pub mod symbolic;
 mod verify;
 
 pub use kernel::Kernel;
@@ -153,6 +154,8 @@ pub struct Program {
     pub root: Block,
     /// Run-time sizes.
     pub variables: Vec<VariableInfo>,
+    /// Pairs of sizes that a run must find equal.
+    pub checks: Vec<(Dim, Dim)>,
     /// Inputs: buffer and how the user sees it.
     pub inputs: Vec<(BufferId, Interface)>,
     /// Outputs: buffer and how the user sees it.

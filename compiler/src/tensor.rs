@@ -76,6 +76,19 @@ impl Tensor {
         Tensor { element: ElementType::I64, dims: vec![values.len()], bytes: bytes.into() }
     }
 
+    /// A tensor of i32 or i64 elements; `None` for other types or values that do not fit.
+    pub fn from_integers(element: ElementType, dims: Vec<usize>, values: &[i64]) -> Option<Self> {
+        let bytes: Vec<u8> = match element {
+            ElementType::I64 => values.iter().flat_map(|v| v.to_le_bytes()).collect(),
+            ElementType::I32 => {
+                let narrow: Vec<i32> = values.iter().map(|v| i32::try_from(*v).ok()).collect::<Option<_>>()?;
+                narrow.iter().flat_map(|v| v.to_le_bytes()).collect()
+            }
+            _ => return None,
+        };
+        Tensor::new(element, dims, bytes.into())
+    }
+
     /// An f32 tensor.
     pub fn from_f32s(dims: Vec<usize>, values: &[f32]) -> Self {
         let bytes: Vec<u8> = values.iter().flat_map(|v| v.to_le_bytes()).collect();

@@ -49,7 +49,7 @@ impl Building<'_> {
                 return Err(Diagnostic::error(&codes::OPTION, message).at(shape_span).note(format!("the model has {}", shape.dims.len())));
             }
             None if shape.dynamic_rank => {
-                return Err(Diagnostic::error(&codes::UNBOUNDED_DIMENSION, format!("the rank of input {} is unknown", quote(&layer.name)))
+                return Err(Diagnostic::error(&codes::UNBOUNDED, format!("the rank of input {} is unknown", quote(&layer.name)))
                     .at(shape_span)
                     .help(format!("give its shape: --shape {}=1,3,224,224", layer.name)));
             }
@@ -174,7 +174,7 @@ fn override_dim(over: options::DimRange, model: Option<&DimRange>) -> DimRange {
 
 fn unbounded(layer: &Layer, axis: usize, ranges: &[DimRange], name: &str) -> Diagnostic {
     let dims: Vec<String> = ranges.iter().map(|r| r.fixed().map_or("1..8".to_owned(), |size| size.to_string())).collect();
-    Diagnostic::error(&codes::UNBOUNDED_DIMENSION, format!("dimension {axis} of input {} has no upper bound", quote(&layer.name)))
+    Diagnostic::error(&codes::UNBOUNDED, format!("dimension {axis} of input {} has no upper bound", quote(&layer.name)))
         .note("buffers are sized when the model is compiled")
         .help(format!("give a shape, like --shape {}={}, or a bound, --bound {name}=8", layer.name, dims.join(",")))
 }

@@ -25,9 +25,9 @@ fn division_rounds_to_the_named_side() {
 fn intervals_bound_every_value() {
     let size = (n() + 3).floor_div(&Dim::constant(2));
     assert_eq!((size.range().min, size.range().max), (2, 5));
-    assert_eq!(n().min(&Dim::constant(9)), n());
-    assert_eq!(n().max(&Dim::constant(9)), Dim::constant(9));
-    assert_eq!(n().max(&Dim::constant(4)).upper_bound(), 8);
+    assert_eq!(n().minimum(&Dim::constant(9)), n());
+    assert_eq!(n().maximum(&Dim::constant(9)), Dim::constant(9));
+    assert_eq!(n().maximum(&Dim::constant(4)).upper_bound(), 8);
 }
 
 #[test]

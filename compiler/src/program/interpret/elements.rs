@@ -10,7 +10,7 @@ pub fn gather(storage: &[u8], element: ElementType, dims: &[usize], strides: Vec
     if element.bits() % 8 != 0 || element == ElementType::String {
         return Ok(storage.to_vec()); // packed and string tensors are never laid out otherwise
     }
-    let size = element.bits() / 8;
+    let size = element.bits() as usize / 8;
     let mut out = vec![0; count.checked_mul(size).ok_or("a tensor does not fit memory")?];
     runs(dims, &strides, offset, |row, start, stride, length| {
         for i in 0..length {
@@ -29,7 +29,7 @@ pub fn scatter(storage: &mut [u8], element: ElementType, dims: &[usize], strides
     if element.bits() % 8 != 0 || element == ElementType::String {
         return Err("a packed tensor is written".to_owned());
     }
-    let size = element.bits() / 8;
+    let size = element.bits() as usize / 8;
     runs(dims, &strides, offset, |row, start, stride, length| {
         for i in 0..length {
             let at = (row * length + i) * size;

@@ -1,0 +1,67 @@
+//! Evaluates operations on constants by interpreting their nests.
+
+use crate::diag::{Diagnostic, Diagnostics, codes};
+use crate::dim::product;
+use crate::fact::{Fact, Value};
+use crate::graph::{Graph, Node};
+use crate::lower::{check_result, lower_node};
+use crate::options::Options;
+use crate::program::interpret::interpret;
+
+/// A fold may make weights this many times larger, or up to [`FREE`] bytes of them.
+const GROWTH: i64 = 4;
+const FREE: i64 = 1 << 20;
+
+/// Folds in execution order, so that chains fold in one run.
+pub fn fold(graph: &mut Graph, _: &Options, diagnostics: &mut Diagnostics) {
+    for region in graph.live_regions() {
+        let mut kept = Vec::new();
+        for id in graph.region(region).nodes.clone() {
+            let node = graph.node(id).clone();
+            match fold_node(graph, &node) {
+                Ok(Some(constants)) => {
+                    for (output, constant) in node.outputs.iter().zip(constants) {
+                        graph.values[output.0 as usize].fact = Some(constant);
+                    }
+                }
+                Ok(None) => kept.push(id),
+                Err(message) => {
+                    let message = format!("folding {}: {message}", crate::diag::quote(&node.origin.name));
+                    diagnostics.push(Diagnostic::error(&codes::INTERNAL, message));
+                    kept.push(id);
+                }
+            }
+        }
+        graph.region_mut(region).nodes = kept;
+    }
+}
+
+fn fold_node(graph: &Graph, node: &Node) -> Result<Option<Vec<Fact>>, String> {
+    let facts: Option<Vec<Fact>> = node.inputs.iter().map(|input| graph.fact(*input).cloned()).collect();
+    let outputs: Option<Vec<Fact>> = node.outputs.iter().map(|output| graph.fact(*output).cloned()).collect();
+    let (Some(facts), Some(outputs)) = (facts, outputs) else { return Ok(None) };
+    if outputs.iter().all(|fact| fact.as_constant().is_some()) {
+        return Ok(Some(outputs));
+    }
+    let constant = facts.iter().all(|fact| fact.as_constant().is_some());
+    if !constant || facts.is_empty() || node.op.props().effect || !node.regions.is_empty() || !worthwhile(&facts, &outputs) {
+        return Ok(None);
+    }
+    // What cannot be lowered is reported by the stage that lowers everything.
+    let Ok(program) = lower_node(graph, node, &facts, &outputs) else { return Ok(None) };
+    let tensors = interpret(&program, &[])?;
+    for (tensor, fact) in tensors.iter().zip(&outputs) {
+        check_result(tensor, fact)?;
+    }
+    let constants = outputs.into_iter().zip(tensors).map(|(fact, tensor)| Fact { value: Value::Constant(tensor), ..fact });
+    Ok(Some(constants.collect()))
+}
+
+fn worthwhile(facts: &[Fact], outputs: &[Fact]) -> bool {
+    let bytes = |facts: &[Fact]| {
+        let sizes = facts.iter().map(|fact| product(&fact.dims).upper_bound().saturating_mul((fact.element.bits() as i64).max(8) / 8));
+        sizes.fold(0i64, i64::saturating_add)
+    };
+    let (before, after) = (bytes(facts), bytes(outputs));
+    after <= FREE || after <= before.saturating_mul(GROWTH)
+}

@@ -1,0 +1,7 @@
+//! Passes over the loop program.
+
+use super::Pass;
+use crate::program::Program;
+
+/// The program passes.
+pub const PASSES: &[Pass<Program>] = &[];
