@@ -8,7 +8,11 @@ pub mod builder;
 pub mod interpret;
 pub mod kernel;
 pub mod nest;
+pub mod edit;
 mod print;
+pub mod recognise;
+mod rename;
+pub mod reshape;
 pub mod symbolic;
 mod verify;
 

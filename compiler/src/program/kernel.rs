@@ -48,6 +48,8 @@ pub enum KernelKind {
         packed: BufferId,
         /// Columns of one panel.
         panel: usize,
+        /// The weights are no constant: `packed` is scratch, filled before the product.
+        at_run_time: bool,
     },
     /// Window reduction, vectorised over the channels (the batch axis that is contiguous in data and output).
     Window {
@@ -179,11 +181,23 @@ impl Kernel {
         }
         writes.push(self.nest.store.buffer);
         match &self.kind {
-            KernelKind::Contraction { packed, weights, .. } => {
-                reads.push(*packed);
-                reads.extend(self.buffer_of(*weights));
-            }
+            KernelKind::Contraction { packed, weights, at_run_time, .. } => match at_run_time {
+                true => {
+                    writes.push(*packed);
+                    reads.extend(self.buffer_of(*weights));
+                }
+                false => reads.push(*packed),
+            },
             KernelKind::Window { packed, .. } => reads.extend(*packed),
+        }
+    }
+
+    /// Replaces every buffer the kernel names.
+    pub fn rename_buffers(&mut self, new: &dyn Fn(BufferId) -> BufferId) {
+        self.nest.rename_buffers(new);
+        match &mut self.kind {
+            KernelKind::Contraction { packed, .. } => *packed = new(*packed),
+            KernelKind::Window { packed, .. } => packed.iter_mut().for_each(|b| *b = new(*b)),
         }
     }
 

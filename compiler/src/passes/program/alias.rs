@@ -1,0 +1,65 @@
+//! Steps that only rename memory disappear: their result becomes a view of their operand.
+
+use crate::diag::Diagnostics;
+use crate::dim::{Atom, Dim};
+use crate::options::Options;
+use crate::program::nest::{Nest, Scalar};
+use crate::program::{Layout, Program, Role, StepKind};
+
+/// A nest that moves elements unchanged, and in one piece per element, out of a temporary into another temporary that
+/// nothing else writes, is dropped: Slice, Split, Transpose and copies for kernels cost nothing where strides can say them.
+pub fn alias(program: &mut Program, _: &Options, _: &mut Diagnostics) {
+    let mut writes = vec![0u32; program.buffers.len()];
+    for step in &program.root.steps {
+        for buffer in step.accesses().1 {
+            writes[buffer.0 as usize] += 1;
+        }
+    }
+    let mut kept = Vec::new();
+    for step in std::mem::take(&mut program.root.steps) {
+        let layout = match &step.kind {
+            StepKind::Nest(nest) if writes[nest.store.buffer.0 as usize] == 1 => view_of(program, nest),
+            _ => None,
+        };
+        match (layout, &step.kind) {
+            (Some(layout), StepKind::Nest(nest)) => program.buffer_mut(nest.store.buffer).layout = layout,
+            _ => kept.push(step),
+        }
+    }
+    program.root.steps = kept;
+}
+
+/// The layout that makes the output of a move a view of its operand.
+fn view_of(program: &Program, nest: &Nest) -> Option<Layout> {
+    let [Scalar::Load { access, bounds, .. }] = nest.nodes.as_slice() else { return None };
+    let (source, target) = (program.buffer(access.buffer), program.buffer(nest.store.buffer));
+    let owner = program.buffer(source.layout.storage);
+    let free = target.role == Role::Temporary && target.layout.storage == nest.store.buffer;
+    let shared = program.buffers.iter().filter(|b| b.layout.storage == nest.store.buffer).count() > 1;
+    if !bounds.is_empty() || !free || shared || owner.role != Role::Temporary || source.element != target.element {
+        return None;
+    }
+    let address = program.address(access.buffer, &access.index);
+    let mut strides = Vec::with_capacity(target.dims.len());
+    let mut offset = address.clone();
+    for (stored, dim) in nest.store.index.iter().zip(&target.dims) {
+        let axis = match stored.parts() {
+            ([(product, 1)], 0) => match product.as_slice() {
+                [Atom::Axis(axis)] => *axis as usize,
+                _ => return None,
+            },
+            _ if stored.is(0) && dim.is(1) => {
+                strides.push(Dim::constant(1));
+                continue;
+            }
+            _ => return None,
+        };
+        let stride = address.coefficient(axis)?;
+        if stride <= 0 && !dim.is(1) || nest.axes[axis].extent != *dim {
+            return None;
+        }
+        strides.push(Dim::constant(stride));
+        offset = offset.without(axis);
+    }
+    (!offset.is_index()).then_some(Layout { storage: source.layout.storage, offset, strides })
+}

@@ -1,0 +1,283 @@
+//! Fuses nests: a consumer continues where its producer ends, so that no value goes through memory in between.
+//!
+//! Three rules, tried on every nest in execution order until none applies:
+//! a producer that only moves elements is read through; a pointwise producer with one reader is computed in place;
+//! a pointwise consumer of a reduction becomes its epilogue.
+
+use crate::diag::Diagnostics;
+use crate::dim::{Atom, Dim, product};
+use crate::options::Options;
+use crate::program::edit::{Nodes, prune, renumber_dim};
+use crate::program::nest::{Access, Nest, Node, Scalar};
+use crate::program::{BufferId, Program, Role, Step, StepKind, recognise};
+
+/// A fused nest has at most this many nodes: more would spill registers, and very long chains would never end.
+const MAX_NODES: usize = 48;
+
+/// Runs the rules over all steps.
+pub fn fuse_nests(program: &mut Program, _: &Options, _: &mut Diagnostics) {
+    let steps = std::mem::take(&mut program.root.steps);
+    let mut fusing = Fusing::new(program, steps);
+    for consumer in 0..fusing.steps.len() {
+        while fusing.improve(consumer) {}
+    }
+    fusing.drop_unread();
+    let steps = fusing.steps.into_iter().flatten().collect();
+    program.root.steps = steps;
+}
+
+struct Fusing<'p> {
+    program: &'p Program,
+    steps: Vec<Option<Step>>,
+    writers: Vec<Vec<usize>>,
+    readers: Vec<Vec<usize>>,
+}
+
+impl<'p> Fusing<'p> {
+    fn new(program: &'p Program, steps: Vec<Step>) -> Self {
+        let count = program.buffers.len();
+        let mut fusing = Fusing { program, steps: Vec::new(), writers: vec![Vec::new(); count], readers: vec![Vec::new(); count] };
+        for (i, step) in steps.into_iter().enumerate() {
+            fusing.steps.push(Some(step));
+            fusing.register(i);
+        }
+        fusing
+    }
+
+    fn register(&mut self, step: usize) {
+        let Some(Some((reads, writes))) = self.steps.get(step).map(|s| s.as_ref().map(Step::accesses)) else { return };
+        reads.iter().for_each(|b| self.readers[b.0 as usize].push(step));
+        writes.iter().for_each(|b| self.writers[b.0 as usize].push(step));
+    }
+
+    fn unregister(&mut self, step: usize) {
+        let Some(Some((reads, writes))) = self.steps.get(step).map(|s| s.as_ref().map(Step::accesses)) else { return };
+        reads.iter().for_each(|b| self.readers[b.0 as usize].retain(|s| *s != step));
+        writes.iter().for_each(|b| self.writers[b.0 as usize].retain(|s| *s != step));
+    }
+
+    fn nest(&self, step: usize) -> Option<&Nest> {
+        match &self.steps.get(step)?.as_ref()?.kind {
+            StepKind::Nest(nest) => Some(nest),
+            _ => None,
+        }
+    }
+
+    /// Applies one rule to one operand of the step; whether there was one.
+    fn improve(&mut self, consumer: usize) -> bool {
+        let Some(nest) = self.nest(consumer) else { return false };
+        let mut operands: Vec<(usize, BufferId)> = nest.loads().filter_map(|a| Some((self.producer(a.buffer)?, a.buffer))).collect();
+        // The latest producer first: it may take the place of the consumer, the earlier ones may not have run there.
+        operands.sort_by_key(|operand| std::cmp::Reverse(*operand));
+        operands.dedup();
+        for (producer, buffer) in operands {
+            if let Some(fused) = self.fused(producer, consumer, buffer) {
+                self.replace(producer, consumer, buffer, fused);
+                return true;
+            }
+        }
+        false
+    }
+
+    /// The nest that alone writes a temporary.
+    fn producer(&self, buffer: BufferId) -> Option<usize> {
+        let temporary = self.program.buffer(buffer).role == Role::Temporary;
+        match self.writers[buffer.0 as usize].as_slice() {
+            [step] if temporary && self.nest(*step).is_some() => Some(*step),
+            _ => None,
+        }
+    }
+
+    fn fused(&self, producer: usize, consumer: usize, buffer: BufferId) -> Option<Nest> {
+        let (before, after) = (self.nest(producer)?, self.nest(consumer)?);
+        if before.nodes.len() + after.nodes.len() > MAX_NODES || !covers(self.program, before) {
+            return None;
+        }
+        let only_reader = self.readers[buffer.0 as usize] == [consumer];
+        match before.reduction {
+            None if is_move(before) => read_through(before, after, buffer),
+            None if only_reader => compute_in_place(self.program, before, after, buffer),
+            Some(_) if only_reader => continue_reduction(self.program, before, after, buffer),
+            _ => None,
+        }
+    }
+
+    fn replace(&mut self, producer: usize, consumer: usize, buffer: BufferId, mut fused: Nest) {
+        prune(&mut fused);
+        self.unregister(consumer);
+        let origins = self.steps[producer].as_ref().map(|s| s.origins.clone()).unwrap_or_default();
+        let alone = self.readers[buffer.0 as usize].is_empty();
+        if let Some(step) = &mut self.steps[consumer] {
+            step.kind = StepKind::Nest(fused);
+            let mut all = origins;
+            all.append(&mut step.origins);
+            all.dedup_by(|a, b| a.name == b.name && a.kind == b.kind);
+            step.origins = all;
+        }
+        if alone {
+            self.unregister(producer);
+            self.steps[producer] = None;
+        }
+        self.register(consumer);
+    }
+
+    /// Moves that every reader reads through are dead.
+    fn drop_unread(&mut self) {
+        for step in (0..self.steps.len()).rev() {
+            let Some(nest) = self.nest(step) else { continue };
+            let buffer = nest.store.buffer;
+            if self.program.buffer(buffer).role == Role::Temporary && self.readers[buffer.0 as usize].is_empty() {
+                self.unregister(step);
+                self.steps[step] = None;
+            }
+        }
+    }
+}
+
+/// Whether the nest writes every element of its buffer.
+fn covers(program: &Program, nest: &Nest) -> bool {
+    let points = nest.axes.iter().take(nest.maps).fold(Dim::constant(1), |n, axis| n * &axis.extent);
+    let linear = nest.store.index.iter().all(|dim| !matches!(dim.parts().0, [(product, _)] if product.len() > 1));
+    linear && points == product(&program.buffer(nest.store.buffer).dims)
+}
+
+/// One unconditional load, stored as it is, at places that are sums of axes.
+fn is_move(nest: &Nest) -> bool {
+    let affine = |dim: &Dim| dim.parts().0.iter().all(|(product, _)| matches!(product.as_slice(), [Atom::Axis(_)]));
+    match nest.nodes.as_slice() {
+        [Scalar::Load { access, bounds, .. }] => bounds.is_empty() && access.index.iter().all(affine),
+        _ => false,
+    }
+}
+
+/// The producer's axes in terms of an index into its buffer; `None` unless each dimension is one axis (or one element).
+fn axes_from_index(nest: &Nest, index: &[Dim]) -> Option<Vec<Dim>> {
+    let mut axes: Vec<Option<Dim>> = vec![None; nest.axes.len()];
+    for (stored, wanted) in nest.store.index.iter().zip(index) {
+        if stored.is(0) {
+            continue;
+        }
+        let axis = (0..nest.maps).find(|axis| *stored == Dim::axis(*axis))?;
+        if axes.get_mut(axis)?.replace(wanted.clone()).is_some() {
+            return None;
+        }
+    }
+    let single = |(axis, found): (usize, Option<Dim>)| found.or_else(|| nest.axes[axis].extent.is(1).then(|| Dim::constant(0)));
+    axes.into_iter().enumerate().take(nest.maps).map(single).collect()
+}
+
+/// Reads the producer's operand where the consumer read its result.
+fn read_through(before: &Nest, after: &Nest, buffer: BufferId) -> Option<Nest> {
+    let [Scalar::Load { access: source, .. }] = before.nodes.as_slice() else { return None };
+    let mut fused = after.clone();
+    let mut nodes = Nodes::default();
+    let mut failed = false;
+    let new = nodes.copy(after, &Dim::axis, &mut |nodes, _, node| match node {
+        Scalar::Load { access, bounds, otherwise } if access.buffer == buffer => {
+            let Some(axes) = axes_from_index(before, &access.index) else {
+                failed = true;
+                return None;
+            };
+            let index = source.index.iter().map(|dim| renumber_dim(dim, &[], &|axis| axes[axis].clone())).collect();
+            let access = Access { buffer: source.buffer, index };
+            Some(nodes.add(Scalar::Load { access, bounds: bounds.clone(), otherwise: *otherwise }))
+        }
+        _ => None,
+    });
+    finish(&mut fused, nodes, &new);
+    (!failed).then_some(fused)
+}
+
+fn finish(nest: &mut Nest, nodes: Nodes, new: &[Node]) {
+    nest.nodes = nodes.list;
+    nest.result = new[nest.result as usize];
+    if let Some(reduction) = &mut nest.reduction {
+        reduction.value = new[reduction.value as usize];
+    }
+    nest.store.index = nest.store.index.iter().map(|dim| renumber_dim(dim, new, &Dim::axis)).collect();
+}
+
+/// Whether every load of `buffer` visits each element once, without bounds.
+fn visits_once(program: &Program, nest: &Nest, buffer: BufferId) -> bool {
+    let dims = &program.buffer(buffer).dims;
+    let points = nest.axes.iter().fold(Dim::constant(1), |n, axis| n * &axis.extent);
+    points == product(dims) && nest.nodes.iter().all(|node| match node {
+        Scalar::Load { access, bounds, .. } if access.buffer == buffer => bounds.is_empty() && is_permutation(&access.index, dims),
+        _ => true,
+    })
+}
+
+/// Whether each index is one axis of its own, or zero in a dimension of one element.
+fn is_permutation(index: &[Dim], dims: &[Dim]) -> bool {
+    let mut seen = Vec::new();
+    index.iter().zip(dims).all(|(i, dim)| match i.parts() {
+        ([(product, 1)], 0) => match product.as_slice() {
+            [Atom::Axis(axis)] if !seen.contains(axis) => {
+                seen.push(*axis);
+                true
+            }
+            _ => false,
+        },
+        _ => i.is(0) && dim.is(1),
+    })
+}
+
+/// Computes the producer's value where the consumer read it.
+fn compute_in_place(program: &Program, before: &Nest, after: &Nest, buffer: BufferId) -> Option<Nest> {
+    let product_form = recognise::product(program, after).is_some();
+    if product_form || !visits_once(program, after, buffer) {
+        return None;
+    }
+    let mut fused = after.clone();
+    let mut nodes = Nodes::default();
+    let mut failed = false;
+    let new = nodes.copy(after, &Dim::axis, &mut |nodes, _, node| match node {
+        Scalar::Load { access, .. } if access.buffer == buffer => match axes_from_index(before, &access.index) {
+            Some(axes) => {
+                let inner = nodes.copy(before, &|axis| axes[axis].clone(), &mut |_, _, _| None);
+                Some(inner[before.result as usize])
+            }
+            None => {
+                failed = true;
+                None
+            }
+        },
+        _ => None,
+    });
+    finish(&mut fused, nodes, &new);
+    (!failed).then_some(fused)
+}
+
+/// Continues after the producer's reduction with the consumer's nodes.
+fn continue_reduction(program: &Program, before: &Nest, after: &Nest, buffer: BufferId) -> Option<Nest> {
+    if after.reduction.is_some() || !visits_once(program, after, buffer) {
+        return None;
+    }
+    let mut indices = after.loads().filter(|access| access.buffer == buffer).map(|access| &access.index);
+    let index = indices.next()?;
+    if indices.any(|other| other != index) {
+        return None;
+    }
+    // What the consumer's axes are in terms of the producer's.
+    let mut axes: Vec<Option<Dim>> = vec![None; after.axes.len()];
+    for (wanted, stored) in index.iter().zip(&before.store.index) {
+        if let Some(axis) = (0..after.axes.len()).find(|axis| *wanted == Dim::axis(*axis)) {
+            axes[axis] = Some(stored.clone());
+        }
+    }
+    let single = |(axis, found): (usize, Option<Dim>)| found.or_else(|| after.axes[axis].extent.is(1).then(|| Dim::constant(0)));
+    let axes: Vec<Dim> = axes.into_iter().enumerate().map(single).collect::<Option<_>>()?;
+    let mut fused = before.clone();
+    let mut nodes = Nodes::default();
+    let first = nodes.copy(before, &Dim::axis, &mut |_, _, _| None);
+    let result = first[before.result as usize];
+    let new = nodes.copy(after, &|axis| axes[axis].clone(), &mut |_, _, node| match node {
+        Scalar::Load { access, .. } if access.buffer == buffer => Some(result),
+        _ => None,
+    });
+    let store = after.store.index.iter().map(|dim| renumber_dim(dim, &new, &|axis| axes[axis].clone())).collect();
+    finish(&mut fused, nodes, &first);
+    fused.result = new[after.result as usize];
+    fused.store = Access { buffer: after.store.buffer, index: store };
+    Some(fused)
+}

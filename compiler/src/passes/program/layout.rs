@@ -1,0 +1,179 @@
+//! Chooses the order of dimensions in memory: channels last where kernels run along channels, and views instead of
+//! copies where elements already lie as a reshape or a permutation wants them.
+
+mod orders;
+mod views;
+
+use crate::diag::Diagnostics;
+use crate::dim::Dim;
+use crate::options::Options;
+use crate::program::kernel::Part;
+use crate::program::nest::{Access, Axis, Nest, Node, Scalar};
+use crate::program::recognise::{self, Product};
+use crate::program::{BufferId, Layout, Program, Role, Step, StepKind};
+use orders::{channels_last, follow, wanted_orders};
+use std::collections::BTreeMap;
+
+/// Walks over the steps in execution order; every buffer gets its layout where it is first written.
+pub fn choose_layout(program: &mut Program, _: &Options, _: &mut Diagnostics) {
+    let wanted = wanted_orders(program);
+    let mut choosing = Choosing { decided: vec![false; program.buffers.len()], wanted, copies: BTreeMap::new(), out: Vec::new() };
+    for step in std::mem::take(&mut program.root.steps) {
+        match step.kind {
+            StepKind::Nest(nest) => choosing.nest(program, nest, step.origins),
+            StepKind::Reshape { from, to } => choosing.reshape(program, from, to, step.origins),
+            _ => choosing.out.push(step),
+        }
+    }
+    program.root.steps = choosing.out;
+}
+
+struct Choosing {
+    decided: Vec<bool>,
+    /// Orders that the readers of a buffer would like.
+    wanted: BTreeMap<BufferId, Vec<usize>>,
+    /// Copies made for kernels: (source, dimension that is contiguous) -> copy.
+    copies: BTreeMap<(BufferId, usize), BufferId>,
+    out: Vec<Step>,
+}
+
+impl Choosing {
+    fn nest(&mut self, program: &mut Program, mut nest: Nest, origins: Vec<crate::graph::Origin>) {
+        let product = recognise::product(program, &nest).filter(|p| p.parts.contains(&Part::Column));
+        let order = match &product {
+            Some(product) => {
+                self.contiguous_data(program, &mut nest, product, &origins);
+                Some(columns_last(&nest, product))
+            }
+            None => self.other_order(program, &mut nest, &origins),
+        };
+        let mut after = None;
+        if let Some(order) = order {
+            after = self.order_output(program, &mut nest, order, product.is_some());
+        }
+        self.decide(nest.store.buffer);
+        self.out.push(Step { kind: StepKind::Nest(nest), origins: origins.clone() });
+        if let Some(copy) = after {
+            self.out.push(Step { kind: StepKind::Nest(copy), origins });
+        }
+    }
+
+    fn decide(&mut self, buffer: BufferId) {
+        let index = buffer.0 as usize;
+        if self.decided.len() <= index {
+            self.decided.resize(index + 1, false);
+        }
+        self.decided[index] = true;
+    }
+
+    fn is_free(&self, program: &Program, buffer: BufferId) -> bool {
+        let decided = self.decided.get(buffer.0 as usize).copied().unwrap_or(false);
+        !decided && program.buffer(buffer).role == Role::Temporary && program.buffer(buffer).layout.storage == buffer
+    }
+
+    /// Window reductions run along channels; everything else follows the operand it reads most of.
+    fn other_order(&mut self, program: &mut Program, nest: &mut Nest, origins: &[crate::graph::Origin]) -> Option<Vec<usize>> {
+        if let Some(window) = recognise::window(program, nest) {
+            if window.weights.is_some() && channels_last(program, nest, &window).is_none() {
+                self.relayout(program, nest, window.data, 1, origins);
+            }
+            if let Some(order) = channels_last(program, nest, &window) {
+                return Some(order);
+            }
+        }
+        match self.wanted.get(&nest.store.buffer) {
+            Some(order) => Some(order.clone()),
+            None => follow(program, nest),
+        }
+    }
+
+    /// Gives the output its order. An output of the model is row-major: where the kernel needs another order, it
+    /// writes a temporary, which the returned nest copies.
+    fn order_output(&mut self, program: &mut Program, nest: &mut Nest, order: Vec<usize>, kernel: bool) -> Option<Nest> {
+        let buffer = nest.store.buffer;
+        let dims = program.buffer(buffer).dims.clone();
+        if self.is_free(program, buffer) {
+            program.buffer_mut(buffer).layout = Layout::ordered(buffer, &dims, &order);
+            return None;
+        }
+        let layout = Layout::ordered(buffer, &dims, &order);
+        let differs = !same_memory(&program.buffer(buffer).layout, &layout, &dims);
+        if !kernel || !differs || program.buffer(buffer).layout.storage != buffer {
+            return None;
+        }
+        let (element, name) = (program.buffer(buffer).element, program.buffer(buffer).name.clone());
+        let temporary = program.add_buffer(&name, element, dims.clone(), Role::Temporary);
+        program.buffer_mut(temporary).layout = Layout::ordered(temporary, &dims, &order);
+        self.decide(temporary);
+        nest.store.buffer = temporary;
+        Some(copy_nest(&dims, temporary, buffer))
+    }
+
+    /// A contraction needs a reduction axis along which its data is contiguous.
+    fn contiguous_data(&mut self, program: &mut Program, nest: &mut Nest, product: &Product, origins: &[crate::graph::Origin]) {
+        let Some(Scalar::Load { access, bounds, .. }) = nest.nodes.get(product.data as usize) else { return };
+        let taps: Vec<usize> = (0..nest.axes.len()).filter(|axis| product.parts[*axis] == Part::Tap).collect();
+        let bounded = |axis: usize| bounds.iter().any(|bound| bound.value.uses_axis(axis));
+        let address = program.address(access.buffer, &access.index);
+        let mut candidates = taps.iter().copied().filter(|axis| !bounded(*axis));
+        if taps.iter().all(|axis| nest.axes[*axis].extent.is(1)) || candidates.any(|axis| address.coefficient(axis) == Some(1)) {
+            return;
+        }
+        let dim_of = |axis: usize| access.index.iter().position(|dim| *dim == Dim::axis(axis));
+        let best = taps.iter().copied().filter(|axis| !bounded(*axis) && dim_of(*axis).is_some());
+        let best = best.max_by_key(|axis| nest.axes[*axis].extent.upper_bound());
+        if let Some(dim) = best.and_then(dim_of) {
+            self.relayout(program, nest, product.data, dim, origins);
+        }
+    }
+
+    /// Makes the load read a copy of its buffer in which dimension `dim` is contiguous.
+    fn relayout(&mut self, program: &mut Program, nest: &mut Nest, load: Node, dim: usize, origins: &[crate::graph::Origin]) {
+        let Some(Scalar::Load { access: Access { buffer, .. }, .. }) = nest.nodes.get(load as usize) else { return };
+        let source = *buffer;
+        let known = self.copies.get(&(source, dim)).copied();
+        let copy = known.unwrap_or_else(|| {
+            let original = program.buffer(source).clone();
+            let mut order: Vec<usize> = (0..original.dims.len()).filter(|d| *d != dim).collect();
+            order.push(dim);
+            let copy = program.add_buffer(&original.name, original.element, original.dims.clone(), Role::Temporary);
+            program.buffer_mut(copy).layout = Layout::ordered(copy, &original.dims, &order);
+            let kind = StepKind::Nest(copy_nest(&original.dims, source, copy));
+            self.out.push(Step { kind, origins: origins.to_vec() });
+            self.decide(copy);
+            self.copies.insert((source, dim), copy);
+            copy
+        });
+        if let Some(Scalar::Load { access, .. }) = nest.nodes.get_mut(load as usize) {
+            access.buffer = copy;
+        }
+    }
+}
+
+/// Whether two layouts place every element alike: strides of dimensions with one element do not matter.
+fn same_memory(a: &Layout, b: &Layout, dims: &[Dim]) -> bool {
+    a.offset == b.offset && a.strides.iter().zip(&b.strides).zip(dims).all(|((x, y), dim)| x == y || dim.is(1))
+}
+
+/// Dimensions of the output without columns in their logical order, then those with columns.
+fn columns_last(nest: &Nest, product: &Product) -> Vec<usize> {
+    let is_column = |dim: &usize| {
+        let index = &nest.store.index[*dim];
+        (0..nest.maps).any(|axis| product.parts[axis] == Part::Column && index.uses_axis(axis))
+    };
+    let (last, first): (Vec<usize>, Vec<usize>) = (0..nest.store.index.len()).partition(is_column);
+    first.into_iter().chain(last).collect()
+}
+
+/// A nest that copies all elements between two buffers of the same dimensions and element type.
+pub(super) fn copy_nest(dims: &[Dim], from: BufferId, to: BufferId) -> Nest {
+    let index: Vec<Dim> = (0..dims.len()).map(Dim::axis).collect();
+    Nest {
+        axes: dims.iter().map(|extent| Axis { extent: extent.clone() }).collect(),
+        maps: dims.len(),
+        nodes: vec![Scalar::Load { access: Access { buffer: from, index: index.clone() }, bounds: Vec::new(), otherwise: None }],
+        reduction: None,
+        result: 0,
+        store: Access { buffer: to, index },
+    }
+}

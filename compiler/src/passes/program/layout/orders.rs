@@ -1,0 +1,70 @@
+//! Orders of dimensions that nests prefer.
+
+use crate::dim::Dim;
+use crate::program::kernel::Part;
+use crate::program::nest::{Access, Nest, Scalar};
+use crate::program::recognise::{self, Window};
+use crate::program::{BufferId, Program, StepKind};
+use std::collections::BTreeMap;
+
+/// What convolutions (products with padded or strided windows) would like of the buffers they read: channels last.
+pub(super) fn wanted_orders(program: &Program) -> BTreeMap<BufferId, Vec<usize>> {
+    let mut wanted = BTreeMap::new();
+    for step in &program.root.steps {
+        let StepKind::Nest(nest) = &step.kind else { continue };
+        if let Some((buffer, order)) = convolution_order(program, nest) {
+            wanted.entry(buffer).or_insert(order);
+        }
+    }
+    wanted
+}
+
+fn convolution_order(program: &Program, nest: &Nest) -> Option<(BufferId, Vec<usize>)> {
+    let product = recognise::product(program, nest)?;
+    let Scalar::Load { access, .. } = nest.nodes.get(product.data as usize)? else { return None };
+    let composite = |dim: &Dim| (0..nest.axes.len()).filter(|axis| dim.uses_axis(*axis)).count() > 1;
+    if access.index.len() < 3 || !access.index.iter().skip(2).any(composite) {
+        return None;
+    }
+    let reduced = (0..nest.axes.len()).filter(|axis| product.parts[*axis] == Part::Tap).any(|axis| access.index[1].uses_axis(axis));
+    let depthwise = !product.parts.contains(&Part::Column);
+    (reduced || depthwise).then(|| (access.buffer, rotated(access.index.len(), 1)))
+}
+
+fn rotated(rank: usize, last: usize) -> Vec<usize> {
+    (0..rank).filter(|dim| *dim != last).chain([last]).collect()
+}
+
+/// The output order of a window reduction whose data is contiguous along one of the possible channel axes.
+pub(super) fn channels_last(program: &Program, nest: &Nest, window: &Window) -> Option<Vec<usize>> {
+    let Scalar::Load { access, .. } = nest.nodes.get(window.data as usize)? else { return None };
+    let address = program.address(access.buffer, &access.index);
+    let mut contiguous = window.channels.iter().filter(|axis| address.coefficient(**axis) == Some(1));
+    let channel = *contiguous.find(|axis| !nest.axes[**axis].extent.is(1))?;
+    let dim = nest.store.index.iter().position(|dim| *dim == Dim::axis(channel))?;
+    Some(rotated(nest.store.index.len(), dim))
+}
+
+/// The output order of a nest that follows its largest operand: each output dimension takes the place that the axis it
+/// runs along has in the operand's memory.
+pub(super) fn follow(program: &Program, nest: &Nest) -> Option<Vec<usize>> {
+    let size = |access: &&Access| program.buffer(access.buffer).len().upper_bound();
+    let variable = nest.loads().filter(|access| program.buffer(access.buffer).constant().is_none());
+    let operand = variable.max_by_key(size)?;
+    let address = program.address(operand.buffer, &operand.index);
+    let stride = |dim: usize| {
+        let index = nest.store.index.get(dim)?;
+        let axis = (0..nest.maps).find(|axis| index.uses_axis(*axis))?;
+        address.coefficient(axis).filter(|stride| *stride > 0)
+    };
+    let mut strides: Vec<Option<i64>> = (0..nest.store.index.len()).map(stride).collect();
+    // A dimension that the operand does not have stays beside its logical neighbour.
+    let mut last = i64::MAX;
+    for slot in &mut strides {
+        last = slot.unwrap_or(last);
+        *slot = Some(last);
+    }
+    let mut order: Vec<usize> = (0..strides.len()).collect();
+    order.sort_by_key(|dim| std::cmp::Reverse(strides[*dim]));
+    Some(order)
+}

@@ -1,0 +1,142 @@
+//! Replaces recognised nests by kernels of the runtime; the others are emitted as loops.
+
+mod epilogue;
+mod pack;
+
+use crate::diag::Diagnostics;
+use crate::dim::Dim;
+use crate::element::ElementType;
+use crate::options::{Kernels, Options};
+use crate::program::kernel::{Description, Kernel, KernelAxis, KernelKind, Part};
+use crate::program::nest::{Nest, Scalar};
+use crate::program::recognise::{self, Product, Window};
+use crate::program::{Program, StepKind};
+
+/// What the runtime's descriptors hold.
+const MAX_BATCHES: usize = 2;
+const MAX_ROWS: usize = 4;
+const MAX_TAPS: usize = 4;
+const MAX_BOUNDS: usize = 3;
+
+/// Columns of a panel: two AVX-512 vectors; one small tile where code size counts.
+const HOST_PANEL: usize = 32;
+const SCALAR_PANEL: usize = 4;
+
+/// Selects kernels and packs their constant weights.
+pub fn select_kernels(program: &mut Program, options: &Options, _: &mut Diagnostics) {
+    if options.kernels == Kernels::Reference {
+        return;
+    }
+    let panel = if options.isa.has_vectors() { HOST_PANEL } else { SCALAR_PANEL };
+    let mut steps = std::mem::take(&mut program.root.steps);
+    for step in &mut steps {
+        if let StepKind::Nest(nest) = &step.kind {
+            let kernel = contraction(program, nest, panel).or_else(|| window(program, nest));
+            if let Some(kernel) = kernel {
+                step.kind = StepKind::Kernel(Box::new(kernel));
+            }
+        }
+    }
+    program.root.steps = steps;
+}
+
+fn contraction(program: &mut Program, nest: &Nest, panel: usize) -> Option<Kernel> {
+    let product = recognise::product(program, nest)?;
+    if !product.parts.contains(&Part::Column) || program.buffer(nest.store.buffer).element != ElementType::F32 {
+        return None;
+    }
+    let mut kernel = Kernel {
+        nest: nest.clone(),
+        parts: with_depth(program, nest, &product)?,
+        kind: KernelKind::Contraction { weights: product.weights, packed: nest.store.buffer, panel, at_run_time: false },
+        data: product.data,
+        epilogue: Default::default(),
+    };
+    let description = kernel.describe(program)?;
+    if !fits(&description) || !columns_are_contiguous(&description) {
+        return None;
+    }
+    kernel.epilogue = epilogue::find(program, &kernel, &description);
+    let (packed, at_run_time) = pack::contraction(program, &kernel, &description, panel)?;
+    kernel.kind = KernelKind::Contraction { weights: product.weights, packed, panel, at_run_time };
+    Some(kernel)
+}
+
+/// The reduction axis along which data is contiguous becomes the depth: the longest one without bounds.
+fn with_depth(program: &Program, nest: &Nest, product: &Product) -> Option<Vec<Part>> {
+    let Scalar::Load { access, bounds, .. } = nest.nodes.get(product.data as usize)? else { return None };
+    let address = program.address(access.buffer, &access.index);
+    let mut parts = product.parts.clone();
+    let candidate = |axis: &usize| {
+        let bounded = bounds.iter().any(|bound| bound.value.uses_axis(*axis));
+        product.parts[*axis] == Part::Tap && !bounded && address.coefficient(*axis) == Some(1)
+    };
+    let depth = (0..nest.axes.len()).filter(candidate).max_by_key(|axis| nest.axes[*axis].extent.upper_bound());
+    if let Some(depth) = depth {
+        parts[depth] = Part::Depth;
+    }
+    Some(parts)
+}
+
+fn fits(description: &Description) -> bool {
+    let plain = |axes: &[KernelAxis]| {
+        let strides = |axis: &KernelAxis| [&axis.strides.data, &axis.strides.out, &axis.strides.residual].map(|s| s.range().min >= 0);
+        axes.iter().all(|axis| strides(axis).iter().all(|ok| *ok))
+    };
+    description.batches.len() <= MAX_BATCHES
+        && description.rows.len() <= MAX_ROWS
+        && description.taps.len() <= MAX_TAPS
+        && description.bounds.len() <= MAX_BOUNDS
+        && plain(&description.batches)
+        && plain(&description.rows)
+        && plain(&description.columns)
+}
+
+/// Column axes together are one contiguous run of the output.
+fn columns_are_contiguous(description: &Description) -> bool {
+    let mut stride = Dim::constant(1);
+    description.columns.iter().rev().filter(|axis| !axis.extent.is(1)).all(|axis| {
+        let matches = axis.strides.out == stride;
+        stride = stride.clone() * &axis.extent;
+        matches
+    })
+}
+
+fn window(program: &mut Program, nest: &Nest) -> Option<Kernel> {
+    let window = recognise::window(program, nest)?;
+    if program.buffer(nest.store.buffer).element != ElementType::F32 {
+        return None;
+    }
+    let channel = channel_axis(program, nest, &window)?;
+    let part = |axis: usize| match axis {
+        _ if axis == channel => Part::Column,
+        _ if axis < nest.maps => Part::Row,
+        _ => Part::Tap,
+    };
+    let mut kernel = Kernel {
+        nest: nest.clone(),
+        parts: (0..nest.axes.len()).map(part).collect(),
+        kind: KernelKind::Window { op: window.op, weights: window.weights, packed: None },
+        data: window.data,
+        epilogue: Default::default(),
+    };
+    let description = kernel.describe(program)?;
+    if !fits(&description) {
+        return None;
+    }
+    kernel.epilogue = epilogue::find(program, &kernel, &description);
+    if let Some(weights) = window.weights {
+        let packed = pack::depthwise(program, &kernel, &description)?;
+        kernel.kind = KernelKind::Window { op: window.op, weights: Some(weights), packed: Some(packed) };
+    }
+    Some(kernel)
+}
+
+/// The channel axis that is contiguous in data and output.
+fn channel_axis(program: &Program, nest: &Nest, window: &Window) -> Option<usize> {
+    let Scalar::Load { access, .. } = nest.nodes.get(window.data as usize)? else { return None };
+    let data = program.address(access.buffer, &access.index);
+    let out = program.address(nest.store.buffer, &nest.store.index);
+    let contiguous = |axis: &&usize| data.coefficient(**axis) == Some(1) && out.coefficient(**axis) == Some(1);
+    window.channels.iter().filter(contiguous).max_by_key(|axis| nest.axes[**axis].extent.upper_bound()).copied()
+}

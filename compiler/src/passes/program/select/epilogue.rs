@@ -1,0 +1,100 @@
+//! What follows a reduction, as data for the kernel: bias, residual, limits; anything else runs over the tile.
+
+use crate::dim::Dim;
+use crate::program::kernel::{Description, Epilogue, Kernel, Part};
+use crate::program::nest::{Binary, Const, Node, Scalar};
+use crate::program::{Access, Program};
+
+/// The epilogue of a kernel's nest.
+pub(super) fn find(program: &Program, kernel: &Kernel, description: &Description) -> Epilogue {
+    data_epilogue(program, kernel, description).unwrap_or(Epilogue { general: true, ..Epilogue::default() })
+}
+
+/// Follows the accumulator from use to use; each use must be an addition of a bias or residual, or a limit, in the order
+/// in which the kernel applies them.
+fn data_epilogue(program: &Program, kernel: &Kernel, description: &Description) -> Option<Epilogue> {
+    let nest = &kernel.nest;
+    let mut epilogue = Epilogue::default();
+    let mut current = nest.nodes.iter().position(|node| *node == Scalar::Reduced)? as Node;
+    let after = nest.after_reduction();
+    let mut steps = 1;
+    while current != nest.result {
+        let (next, node) = only_use(kernel, current)?;
+        let Scalar::Binary(function, a, b) = node else { return None };
+        let other = if *a == current { *b } else { *a };
+        if other == current || after.get(other as usize).copied().unwrap_or(true) {
+            return None;
+        }
+        match (function, nest.nodes.get(other as usize)?) {
+            (Binary::Add, Scalar::Load { access, bounds, .. }) if bounds.is_empty() && epilogue.clamp.is_none() => {
+                let bias = epilogue.bias.is_none() && epilogue.residual.is_none() && is_bias(program, kernel, description, access);
+                if bias {
+                    epilogue.bias = Some(other);
+                } else if epilogue.residual.is_none() && is_residual(program, kernel, access) {
+                    epilogue.residual = Some(other);
+                } else {
+                    return None;
+                }
+            }
+            (Binary::Max, Scalar::Const(Const::F32(low))) if epilogue.clamp.is_none() && !low.is_nan() => {
+                epilogue.clamp = Some((*low, f32::INFINITY));
+            }
+            (Binary::Min, Scalar::Const(Const::F32(high))) if !high.is_nan() => {
+                let (low, before) = epilogue.clamp.unwrap_or((f32::NEG_INFINITY, f32::INFINITY));
+                if before != f32::INFINITY || *high < low {
+                    return None;
+                }
+                epilogue.clamp = Some((low, *high));
+            }
+            _ => return None,
+        }
+        current = next;
+        steps += 1;
+    }
+    // Every node behind the reduction is one of those that were followed.
+    (after.iter().filter(|a| **a).count() == steps).then_some(epilogue)
+}
+
+fn only_use(kernel: &Kernel, of: Node) -> Option<(Node, &Scalar)> {
+    let mut found = None;
+    for (i, node) in kernel.nest.nodes.iter().enumerate() {
+        let mut uses = false;
+        node.for_each_operand(&mut |operand| uses |= operand == of);
+        if uses && found.replace((i as Node, node)).is_some() {
+            return None;
+        }
+    }
+    found
+}
+
+/// A contiguous vector over the columns, perhaps one per batch.
+fn is_bias(program: &Program, kernel: &Kernel, description: &Description, access: &Access) -> bool {
+    let address = program.address(access.buffer, &access.index);
+    let mut stride = Dim::constant(1);
+    let columns = description.columns.iter().rev().filter(|axis| !axis.extent.is(1)).all(|axis| {
+        let matches = address.coefficient(axis.axis).map(Dim::constant).as_ref() == Some(&stride);
+        stride = stride.clone() * &axis.extent;
+        matches
+    });
+    let others = (0..kernel.nest.axes.len()).filter(|axis| kernel.parts[*axis] == Part::Row);
+    let constant = program.buffer(access.buffer).constant().is_some();
+    columns && constant && is_f32(program, access) && others.into_iter().all(|axis| !address.uses_axis(axis))
+}
+
+/// The element at the output's own index, in memory of the same order along the columns.
+fn is_residual(program: &Program, kernel: &Kernel, access: &Access) -> bool {
+    let out = program.address(kernel.nest.store.buffer, &kernel.nest.store.index);
+    let address = program.address(access.buffer, &access.index);
+    let part = |axis: &usize| kernel.parts[*axis] == Part::Column && !kernel.nest.axes[*axis].extent.is(1);
+    let columns = (0..kernel.nest.maps).filter(part).all(|axis| {
+        let stride = address.coefficient(axis);
+        stride.is_some() && stride == out.coefficient(axis)
+    });
+    let constant = program.buffer(access.buffer).constant().is_some();
+    let linear = (0..kernel.nest.maps).all(|axis| address.coefficient(axis).is_some_and(|stride| stride >= 0));
+    columns && linear && !constant && is_f32(program, access)
+}
+
+fn is_f32(program: &Program, access: &Access) -> bool {
+    program.buffer(access.buffer).element == crate::element::ElementType::F32
+}

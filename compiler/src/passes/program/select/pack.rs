@@ -1,0 +1,89 @@
+//! Weights in the order in which kernels read them.
+
+use crate::dim::{Dim, product};
+use crate::element::ElementType;
+use crate::program::kernel::{Description, Kernel, KernelAxis, KernelKind};
+use crate::program::{BufferId, Program, Role};
+use crate::tensor::Tensor;
+use include_ir_runtime::__private::v1 as runtime;
+
+/// Panels of a contraction: a packed constant, or scratch for weights that are computed (then `true`).
+pub(super) fn contraction(
+    program: &mut Program,
+    kernel: &Kernel,
+    description: &Description,
+    panel: usize,
+) -> Option<(BufferId, bool)> {
+    let KernelKind::Contraction { weights, .. } = &kernel.kind else { return None };
+    let source = kernel.buffer_of(*weights)?;
+    let extent = |axes: &[KernelAxis]| product(&axes.iter().map(|a| a.extent.clone()).collect::<Vec<_>>());
+    let depth = description.depth.as_ref().map_or(Dim::constant(1), |axis| axis.extent.clone());
+    let k = usize::try_from((extent(&description.taps) * &depth).upper_bound()).ok()?;
+    let columns = usize::try_from(extent(&description.columns).upper_bound()).ok()?;
+    // Weights that do not change along a batch axis are packed once.
+    let own: Vec<&KernelAxis> = description.batches.iter().filter(|axis| !axis.strides.weights.is(0)).collect();
+    let batches = usize::try_from(own.iter().fold(Dim::constant(1), |n, axis| n * &axis.extent).upper_bound()).ok()?;
+    let one = runtime::packed_len(columns, k, panel);
+    let length = one.checked_mul(batches)?;
+    let name = program.buffer(source).name.clone();
+    let Some(tensor) = program.buffer(source).constant().cloned() else {
+        let scratch = program.add_buffer(&name, ElementType::F32, vec![Dim::from(length)], Role::Scratch);
+        return Some((scratch, true));
+    };
+    let values = Values::new(&tensor)?;
+    let (reduction, column) = (flattened(description.taps.iter().chain(&description.depth))?, flattened(&description.columns)?);
+    let (batch, offset) = (flattened(own)?, description.weights_offset.as_const()?);
+    let mut packed = vec![0.0f32; length];
+    for (b, part) in packed.chunks_exact_mut(one.max(1)).enumerate().take(batches) {
+        let start = offset + batch.get(b).copied().unwrap_or(0);
+        runtime::pack(columns, k, panel, part, |k, n| values.at(start + reduction[k] + column[n]));
+    }
+    Some((program.add_constant(&name, f32_tensor(packed)), false))
+}
+
+/// Depthwise weights as [tap][channel].
+pub(super) fn depthwise(program: &mut Program, kernel: &Kernel, description: &Description) -> Option<BufferId> {
+    let KernelKind::Window { weights: Some(weights), .. } = &kernel.kind else { return None };
+    let source = kernel.buffer_of(*weights)?;
+    let tensor = program.buffer(source).constant()?.clone();
+    let values = Values::new(&tensor)?;
+    let (taps, channels) = (flattened(&description.taps)?, flattened(&description.columns)?);
+    let offset = description.weights_offset.as_const()?;
+    let packed = taps.iter().flat_map(|tap| channels.iter().map(move |c| offset + tap + c)).map(|i| values.at(i)).collect();
+    let name = program.buffer(source).name.clone();
+    Some(program.add_constant(&name, f32_tensor(packed)))
+}
+
+/// Element offsets in the weights of all points of some axes, slowest first.
+fn flattened<'a>(axes: impl IntoIterator<Item = &'a KernelAxis>) -> Option<Vec<i64>> {
+    let mut offsets = vec![0];
+    for axis in axes {
+        let (extent, stride) = (axis.extent.as_const()?, axis.strides.weights.as_const()?);
+        offsets = offsets.iter().flat_map(|offset| (0..extent).map(move |i| offset + i * stride)).collect();
+    }
+    Some(offsets)
+}
+
+struct Values<'t> {
+    chunks: &'t [[u8; 4]],
+}
+
+impl<'t> Values<'t> {
+    fn new(tensor: &'t Tensor) -> Option<Self> {
+        (tensor.element == ElementType::F32).then(|| Values { chunks: tensor.bytes.as_slice().as_chunks::<4>().0 })
+    }
+
+    /// The caller's indices lie inside: they come from the extents of the tensor's own nest.
+    fn at(&self, index: i64) -> f32 {
+        let chunk = usize::try_from(index).ok().and_then(|i| self.chunks.get(i));
+        chunk.map_or(0.0, |bytes| f32::from_le_bytes(*bytes))
+    }
+}
+
+fn f32_tensor(values: Vec<f32>) -> Tensor {
+    let mut bytes = Vec::with_capacity(values.len() * 4);
+    for value in &values {
+        bytes.extend_from_slice(&value.to_le_bytes());
+    }
+    Tensor { element: ElementType::F32, dims: vec![values.len()], bytes: bytes.into() }
+}

@@ -1,0 +1,107 @@
+//! Surgery on nests: copying nodes of one nest into another under a change of axes.
+
+use super::nest::{Access, Bound, Nest, Node, Scalar};
+use crate::dim::{Atom, Dim};
+
+/// Nodes being collected, each at most once.
+#[derive(Debug, Default)]
+pub struct Nodes {
+    /// The nodes, operands first.
+    pub list: Vec<Scalar>,
+}
+
+impl Nodes {
+    /// Adds a node, or finds the equal one that is there.
+    pub fn add(&mut self, node: Scalar) -> Node {
+        let found = self.list.iter().position(|other| *other == node);
+        let at = found.unwrap_or_else(|| {
+            self.list.push(node);
+            self.list.len() - 1
+        });
+        at as Node
+    }
+
+    /// Copies the nodes of `nest` in order. `axis` says what its axes become; `replace` gives the new number of a node
+    /// that is not copied but stands for something else (`None`: copy it). Returns the new number of every node.
+    pub fn copy(
+        &mut self,
+        nest: &Nest,
+        axis: &dyn Fn(usize) -> Dim,
+        replace: &mut dyn FnMut(&mut Nodes, usize, &Scalar) -> Option<Node>,
+    ) -> Vec<Node> {
+        let mut new: Vec<Node> = Vec::with_capacity(nest.nodes.len());
+        for (i, node) in nest.nodes.iter().enumerate() {
+            let moved = renumber(node, &new, axis);
+            let number = match replace(self, i, &moved) {
+                Some(number) => number,
+                None => self.add(moved),
+            };
+            new.push(number);
+        }
+        new
+    }
+}
+
+/// An index expression under new axes and node numbers.
+pub fn renumber_dim(dim: &Dim, new: &[Node], axis: &dyn Fn(usize) -> Dim) -> Dim {
+    if !dim.is_index() {
+        return dim.clone();
+    }
+    dim.substitute(&|atom| match atom {
+        Atom::Axis(a) => Some(axis(*a as usize)),
+        Atom::Scalar(node) => new.get(*node as usize).map(|n| Dim::scalar(*n)),
+        _ => None,
+    })
+}
+
+fn renumber(node: &Scalar, new: &[Node], axis: &dyn Fn(usize) -> Dim) -> Scalar {
+    let of = |node: &Node| new.get(*node as usize).copied().unwrap_or(0);
+    let dim = |dim: &Dim| renumber_dim(dim, new, axis);
+    match node {
+        Scalar::Const(value) => Scalar::Const(*value),
+        Scalar::Index(index) => Scalar::Index(dim(index)),
+        Scalar::Load { access, bounds, otherwise } => Scalar::Load {
+            access: Access { buffer: access.buffer, index: access.index.iter().map(dim).collect() },
+            bounds: bounds.iter().map(|b| Bound { value: dim(&b.value), limit: dim(&b.limit) }).collect(),
+            otherwise: otherwise.as_ref().map(of),
+        },
+        Scalar::Unary(function, a) => Scalar::Unary(*function, of(a)),
+        Scalar::Binary(function, a, b) => Scalar::Binary(*function, of(a), of(b)),
+        Scalar::Select(c, a, b) => Scalar::Select(of(c), of(a), of(b)),
+        Scalar::Cast(element, a) => Scalar::Cast(*element, of(a)),
+        Scalar::Reduced => Scalar::Reduced,
+    }
+}
+
+/// Drops nodes on which neither result nor reduction depends.
+pub fn prune(nest: &mut Nest) {
+    let mut needed = vec![false; nest.nodes.len()];
+    let roots = [Some(nest.result), nest.reduction.map(|r| r.value)];
+    roots.into_iter().flatten().for_each(|root| needed[root as usize] = true);
+    nest.store.index.iter().for_each(|dim| {
+        dim.for_each_atom(&mut |atom| {
+            if let Atom::Scalar(node) = atom {
+                needed[*node as usize] = true;
+            }
+        });
+    });
+    for i in (0..nest.nodes.len()).rev() {
+        if needed[i] {
+            nest.nodes[i].for_each_operand(&mut |operand| needed[operand as usize] = true);
+        }
+    }
+    if needed.iter().all(|n| *n) {
+        return;
+    }
+    let mut nodes = Nodes::default();
+    let mut new = Vec::with_capacity(nest.nodes.len());
+    for (node, needed) in nest.nodes.iter().zip(&needed) {
+        new.push(if *needed { nodes.add(renumber(node, &new, &Dim::axis)) } else { 0 });
+    }
+    nest.result = new[nest.result as usize];
+    if let Some(reduction) = &mut nest.reduction {
+        reduction.value = new[reduction.value as usize];
+    }
+    nest.store.index = nest.store.index.iter().map(|dim| renumber_dim(dim, &new, &Dim::axis)).collect();
+    nest.nodes = nodes.list;
+}

@@ -1,0 +1,140 @@
+//! Which nests are sums of products or window reductions, whatever operation they came from.
+
+use super::kernel::{Part, WindowOp};
+use super::nest::{Binary, Bound, Const, Nest, Node, ReduceFn, Scalar};
+use super::{Access, BufferId, Program};
+use crate::dim::Dim;
+use crate::element::ElementType;
+
+/// A sum of products of two loads, with the part of every axis; reduction axes are all [`Part::Tap`] until layouts are
+/// known.
+#[derive(Clone, Debug)]
+pub struct Product {
+    /// The operand whose rows are visited.
+    pub data: Node,
+    /// The operand that is packed.
+    pub weights: Node,
+    /// The part of every axis.
+    pub parts: Vec<Part>,
+}
+
+/// A window reduction over one load, possibly times weights; map axes are all [`Part::Row`] until the contiguous one
+/// is known, which becomes [`Part::Column`].
+#[derive(Clone, Debug)]
+pub struct Window {
+    /// What is computed.
+    pub op: WindowOp,
+    /// The operand that windows slide over.
+    pub data: Node,
+    /// The weights of a depthwise convolution.
+    pub weights: Option<Node>,
+    /// Map axes that may be the channels: they index one dimension of data, output (and weights) on their own.
+    pub channels: Vec<usize>,
+}
+
+/// An f32 load with its bounds.
+fn load<'n>(program: &Program, nest: &'n Nest, node: Node) -> Option<(&'n Access, &'n [Bound], Option<Node>)> {
+    match nest.nodes.get(node as usize)? {
+        Scalar::Load { access, bounds, otherwise } if program.buffer(access.buffer).element == ElementType::F32 => {
+            let direct = access.index.iter().all(|dim| !uses_scalar(dim));
+            direct.then_some((access, bounds.as_slice(), *otherwise))
+        }
+        _ => None,
+    }
+}
+
+fn uses_scalar(dim: &Dim) -> bool {
+    let mut found = false;
+    dim.for_each_atom(&mut |atom| found |= matches!(atom, crate::dim::Atom::Scalar(_)));
+    found
+}
+
+fn uses(access: &Access, axis: usize) -> bool {
+    access.index.iter().any(|dim| dim.uses_axis(axis))
+}
+
+fn is_constant(program: &Program, buffer: BufferId) -> bool {
+    program.buffer(buffer).constant().is_some()
+}
+
+fn pads_with(nest: &Nest, otherwise: Option<Node>, value: f32) -> bool {
+    match otherwise.map(|node| nest.nodes.get(node as usize)) {
+        None => true,
+        Some(Some(Scalar::Const(Const::F32(v)))) => *v == value,
+        _ => false,
+    }
+}
+
+/// Recognises `sum(data * weights)`.
+pub fn product(program: &Program, nest: &Nest) -> Option<Product> {
+    let reduction = nest.reduction.filter(|r| r.function == ReduceFn::Sum)?;
+    let Scalar::Binary(Binary::Mul, a, b) = nest.nodes.get(reduction.value as usize)? else { return None };
+    let (first, second) = (load(program, nest, *a)?, load(program, nest, *b)?);
+    let swap = match (first.1.is_empty(), second.1.is_empty()) {
+        (false, false) => return None,
+        (true, false) => true,
+        (false, true) => false,
+        (true, true) => is_constant(program, first.0.buffer) && !is_constant(program, second.0.buffer),
+    };
+    let pair = if swap { (*b, *a) } else { (*a, *b) };
+    let found = parts(program, nest, pair.0, pair.1)?;
+    let columns = found.contains(&Part::Column);
+    let plain = first.1.is_empty() && second.1.is_empty();
+    match columns || !plain {
+        true => Some(Product { data: pair.0, weights: pair.1, parts: found }),
+        // A matrix times a vector: the matrix is packed, its rows are the columns of the product.
+        false => Some(Product { data: pair.1, weights: pair.0, parts: parts(program, nest, pair.1, pair.0)? }),
+    }
+}
+
+fn parts(program: &Program, nest: &Nest, data: Node, weights: Node) -> Option<Vec<Part>> {
+    let (data, _, otherwise) = load(program, nest, data)?;
+    let (weights, ..) = load(program, nest, weights)?;
+    if !pads_with(nest, otherwise, 0.0) {
+        return None;
+    }
+    let part = |axis: usize| {
+        let one = nest.axes.get(axis).is_some_and(|a| a.extent.is(1));
+        match (axis < nest.maps, uses(data, axis), uses(weights, axis)) {
+            (true, true, true) => Some(Part::Batch),
+            (true, true, false) => Some(Part::Row),
+            (true, false, true) => Some(Part::Column),
+            (true, false, false) if one => Some(Part::Row),
+            (false, true, true) => Some(Part::Tap),
+            (false, _, _) if one => Some(Part::Tap),
+            _ => None,
+        }
+    };
+    (0..nest.axes.len()).map(part).collect()
+}
+
+/// Recognises a maximum or sum of one load over windows, and depthwise convolution.
+pub fn window(program: &Program, nest: &Nest) -> Option<Window> {
+    let reduction = nest.reduction?;
+    let value = nest.nodes.get(reduction.value as usize)?;
+    let (op, data, weights) = match (reduction.function, value) {
+        (ReduceFn::Max, Scalar::Load { .. }) => (WindowOp::Max, reduction.value, None),
+        (ReduceFn::Sum, Scalar::Load { .. }) => (WindowOp::Sum, reduction.value, None),
+        (ReduceFn::Sum, Scalar::Binary(Binary::Mul, ..)) => {
+            let product = product(program, nest)?;
+            let depthwise = !product.parts.contains(&Part::Column);
+            depthwise.then_some((WindowOp::Depthwise, product.data, Some(product.weights)))?
+        }
+        _ => return None,
+    };
+    let (access, _, otherwise) = load(program, nest, data)?;
+    let padding = if op == WindowOp::Max { f32::NEG_INFINITY } else { 0.0 };
+    if !pads_with(nest, otherwise, padding) {
+        return None;
+    }
+    let alone = |access: &Access, axis: usize| {
+        let mut users = access.index.iter().filter(|dim| dim.uses_axis(axis));
+        users.next().is_some_and(|dim| *dim == Dim::axis(axis)) && users.next().is_none()
+    };
+    let weights_access = weights.and_then(|w| load(program, nest, w)).map(|w| w.0);
+    let channels: Vec<usize> = (0..nest.maps)
+        .filter(|axis| alone(access, *axis) && alone(&nest.store, *axis) && weights_access.is_none_or(|w| uses(w, *axis)))
+        .collect();
+    let rows_in_weights = weights_access.is_some_and(|w| (0..nest.maps).any(|axis| !channels.contains(&axis) && uses(w, axis)));
+    (!channels.is_empty() && !rows_in_weights).then_some(Window { op, data, weights, channels })
+}
