@@ -4,7 +4,7 @@ mod constants;
 mod interface;
 mod pre_process;
 
-use crate::diag::{Diagnostic, Diagnostics, codes, quote};
+use crate::diag::{Diagnostic, Diagnostics, codes};
 use crate::graph::{Graph, Origin, ROOT, ValueId};
 use crate::op::lookup;
 use crate::options::Options;
@@ -119,9 +119,4 @@ fn placed(mut diagnostic: Diagnostic, layer: &Layer) -> Diagnostic {
 /// Name, type and place of a layer.
 fn origin(layer: &Layer) -> Origin {
     Origin { name: layer.name.clone(), kind: layer.kind.clone(), span: Some(layer.span) }
-}
-
-/// `layer `x` of type `Relu``, for messages.
-fn named(origin: &Origin) -> String {
-    format!("{} layer {}", origin.kind, quote(&origin.name))
 }

@@ -264,7 +264,9 @@ impl Atom {
     fn operands(&self) -> Option<(&Dim, &Dim)> {
         match self {
             Atom::Variable(_) | Atom::Axis(_) | Atom::Scalar(_) => None,
-            Atom::FloorDiv(a, b) | Atom::CeilDiv(a, b) | Atom::Mod(a, b) | Atom::Min(a, b) | Atom::Max(a, b) => Some((a, b)),
+            Atom::FloorDiv(a, b) | Atom::CeilDiv(a, b) | Atom::Mod(a, b) | Atom::Min(a, b) | Atom::Max(a, b) => {
+                Some((a, b))
+            }
         }
     }
 
@@ -282,7 +284,9 @@ impl Atom {
 
     fn substitute(&self, replace: &dyn Fn(&Atom) -> Option<Dim>) -> Dim {
         match self {
-            Atom::Variable(_) | Atom::Axis(_) | Atom::Scalar(_) => replace(self).unwrap_or_else(|| Dim::atom(self.clone())),
+            Atom::Variable(_) | Atom::Axis(_) | Atom::Scalar(_) => {
+                replace(self).unwrap_or_else(|| Dim::atom(self.clone()))
+            }
             Atom::FloorDiv(a, b) => a.substitute(replace).floor_div(&b.substitute(replace)),
             Atom::CeilDiv(a, b) => a.substitute(replace).ceil_div(&b.substitute(replace)),
             Atom::Mod(a, b) => a.substitute(replace).modulo(&b.substitute(replace)),

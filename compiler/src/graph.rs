@@ -8,8 +8,8 @@ mod verify;
 
 pub use verify::verify;
 
-use crate::dim::Variable;
 use crate::diag::Span;
+use crate::dim::Variable;
 use crate::fact::Fact;
 use crate::op::Op;
 use std::rc::Rc;
@@ -136,7 +136,14 @@ impl Graph {
     }
 
     /// Appends a node with `outputs` new values to a region.
-    pub fn add_node(&mut self, region: RegionId, op: Rc<dyn Op>, inputs: Vec<ValueId>, outputs: usize, origin: Origin) -> NodeId {
+    pub fn add_node(
+        &mut self,
+        region: RegionId,
+        op: Rc<dyn Op>,
+        inputs: Vec<ValueId>,
+        outputs: usize,
+        origin: Origin,
+    ) -> NodeId {
         let outputs = (0..outputs).map(|_| self.add_value(&origin.name, None)).collect();
         self.nodes.push(Node { op, inputs, outputs, regions: Vec::new(), origin });
         let id = NodeId(self.nodes.len() as u32 - 1);

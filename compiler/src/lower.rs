@@ -10,7 +10,12 @@ use crate::tensor::Tensor;
 /// The program of an inferred graph. All operations that cannot be lowered are reported at once.
 pub fn lower(graph: &Graph, diagnostics: &mut Diagnostics) -> Option<Program> {
     let before = diagnostics.errors().count();
-    let program = Program { variables: graph.variables.clone(), checks: graph.checks.clone(), name: graph.name.clone(), ..Program::default() };
+    let program = Program {
+        variables: graph.variables.clone(),
+        checks: graph.checks.clone(),
+        name: graph.name.clone(),
+        ..Program::default()
+    };
     let mut lowering = Lowering { graph, program, buffers: vec![None; graph.values.len()] };
     lowering.interface();
     let mut steps = Vec::new();
@@ -95,7 +100,8 @@ impl Lowering<'_> {
         }
         let facts: Vec<Fact> = node.inputs.iter().filter_map(|input| self.graph.fact(*input).cloned()).collect();
         let inputs: Vec<BufferId> = node.inputs.iter().map(|input| self.operand(*input)).collect();
-        let outputs: Vec<BufferId> = node.outputs.iter().map(|output| self.buffer_for(*output, Role::Temporary)).collect();
+        let outputs: Vec<BufferId> =
+            node.outputs.iter().map(|output| self.buffer_for(*output, Role::Temporary)).collect();
         let mut builder = Builder::new(&mut self.program, &inputs, &outputs, &facts, &node.origin);
         node.op.lower(&mut builder).map_err(|diagnostic| located(diagnostic, node))?;
         Ok(builder.into_steps())
@@ -109,7 +115,8 @@ impl Lowering<'_> {
             let buffer = self.program.buffer(from);
             let (element, dims, name) = (buffer.element, buffer.dims.clone(), buffer.name.clone());
             let to = self.program.add_buffer(&name, element, dims, Role::Output(i));
-            let origin = crate::graph::Origin { name: interface.name.clone(), kind: "Result".to_owned(), span: interface.span };
+            let origin =
+                crate::graph::Origin { name: interface.name.clone(), kind: "Result".to_owned(), span: interface.span };
             steps.push(Step { kind: StepKind::Reshape { from, to }, origins: vec![origin] });
             self.program.outputs.push((to, interface.clone()));
         }

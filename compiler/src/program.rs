@@ -5,10 +5,10 @@
 //! keeps its nest: interpreting the nest is what the kernel is tested against.
 
 pub mod builder;
+pub mod edit;
 pub mod interpret;
 pub mod kernel;
 pub mod nest;
-pub mod edit;
 mod print;
 pub mod recognise;
 mod rename;

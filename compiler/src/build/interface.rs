@@ -46,12 +46,17 @@ impl Building<'_> {
             }
             Some(over) => {
                 let message = format!("option `shape` gives {} {} dimensions", quote(&over.input), over.dims.len());
-                return Err(Diagnostic::error(&codes::OPTION, message).at(shape_span).note(format!("the model has {}", shape.dims.len())));
+                return Err(Diagnostic::error(&codes::OPTION, message)
+                    .at(shape_span)
+                    .note(format!("the model has {}", shape.dims.len())));
             }
             None if shape.dynamic_rank => {
-                return Err(Diagnostic::error(&codes::UNBOUNDED, format!("the rank of input {} is unknown", quote(&layer.name)))
-                    .at(shape_span)
-                    .help(format!("give its shape: --shape {}=1,3,224,224", layer.name)));
+                return Err(Diagnostic::error(
+                    &codes::UNBOUNDED,
+                    format!("the rank of input {} is unknown", quote(&layer.name)),
+                )
+                .at(shape_span)
+                .help(format!("give its shape: --shape {}=1,3,224,224", layer.name)));
             }
             None => shape.dims.clone(),
         };
@@ -81,7 +86,13 @@ impl Building<'_> {
         for (axis, range) in ranges.iter().enumerate() {
             let name = format!("{}_{axis}", layer.name);
             let bound = options.bound.iter().find(|b| b.name == name).map(|b| b.max);
-            let too_large = || Diagnostic::error(&codes::LIMIT, format!("dimension {axis} of input {} is too large", quote(&layer.name))).at(span);
+            let too_large = || {
+                Diagnostic::error(
+                    &codes::LIMIT,
+                    format!("dimension {axis} of input {} is too large", quote(&layer.name)),
+                )
+                .at(span)
+            };
             let min = i64::try_from(range.min).map_err(|_| too_large())?;
             if let Some(size) = range.fixed() {
                 dims.push(Dim::constant(i64::try_from(size).map_err(|_| too_large())?));
@@ -101,11 +112,14 @@ impl Building<'_> {
 
     fn check_shape_options(&mut self, options: &Options) {
         for shape in &options.shape {
-            let known = self.graph.inputs.iter().any(|i| i.name == shape.input || i.tensor_names.contains(&shape.input));
+            let known =
+                self.graph.inputs.iter().any(|i| i.name == shape.input || i.tensor_names.contains(&shape.input));
             if !known && self.graph.inputs.len() == self.net.parameters.len() {
                 let names: Vec<String> = self.graph.inputs.iter().map(|i| quote(&i.name)).collect();
                 let message = format!("option `shape` names {}, which is no input", quote(&shape.input));
-                self.diagnostics.push(Diagnostic::error(&codes::OPTION, message).help(format!("the inputs are {}", names.join(", "))));
+                self.diagnostics.push(
+                    Diagnostic::error(&codes::OPTION, message).help(format!("the inputs are {}", names.join(", "))),
+                );
             }
         }
     }
@@ -128,7 +142,9 @@ impl Building<'_> {
 
     fn result(&mut self, layer: &Layer, tensor_names: Vec<String>) -> Result<(), Diagnostic> {
         let [value] = self.inputs(layer)?[..] else {
-            return Err(Diagnostic::error(&codes::EDGE, format!("{} needs exactly one input", layer.describe())).at(layer.span));
+            return Err(
+                Diagnostic::error(&codes::EDGE, format!("{} needs exactly one input", layer.describe())).at(layer.span)
+            );
         };
         let value = match self.net.legacy_io {
             true => self.add(Rc::new(convert::LegacyOutput), vec![value], origin(layer)),
@@ -150,8 +166,11 @@ impl Building<'_> {
             self.outputs.get(*index)?.get(port).copied()
         });
         let value = found.ok_or_else(|| {
-            Diagnostic::error(&codes::OPTION, format!("option `output` names {}, which is no layer or tensor", quote(name)))
-                .help("`irc inspect` lists the layers")
+            Diagnostic::error(
+                &codes::OPTION,
+                format!("option `output` names {}, which is no layer or tensor", quote(name)),
+            )
+            .help("`irc inspect` lists the layers")
         })?;
         self.graph.region_mut(ROOT).results.push(value);
         let interface = Interface { name: name.to_owned(), tensor_names: vec![name.to_owned()], span: None };
@@ -173,7 +192,8 @@ fn override_dim(over: options::DimRange, model: Option<&DimRange>) -> DimRange {
 }
 
 fn unbounded(layer: &Layer, axis: usize, ranges: &[DimRange], name: &str) -> Diagnostic {
-    let dims: Vec<String> = ranges.iter().map(|r| r.fixed().map_or("1..8".to_owned(), |size| size.to_string())).collect();
+    let dims: Vec<String> =
+        ranges.iter().map(|r| r.fixed().map_or("1..8".to_owned(), |size| size.to_string())).collect();
     Diagnostic::error(&codes::UNBOUNDED, format!("dimension {axis} of input {} has no upper bound", quote(&layer.name)))
         .note("buffers are sized when the model is compiled")
         .help(format!("give a shape, like --shape {}={}, or a bound, --bound {name}=8", layer.name, dims.join(",")))

@@ -18,7 +18,8 @@ impl Building<'_> {
                 Mean::Channels { dims, values } => Some(Tensor::from_f32s(dims.clone(), values)),
                 Mean::Images { dims, element, offsets, len } => self.images(dims, *element, offsets, *len),
             };
-            let tensor = tensor.ok_or_else(|| Diagnostic::error(&codes::PRE_PROCESS, "a mean image does not fit its shape"))?;
+            let tensor =
+                tensor.ok_or_else(|| Diagnostic::error(&codes::PRE_PROCESS, "a mean image does not fit its shape"))?;
             let origin = Self::internal_origin("mean", "Subtract");
             let mean_element = tensor.element;
             let mut mean = self.graph.add_constant("mean", tensor);

@@ -58,9 +58,9 @@ impl Atom {
             Atom::Variable(variable) => Interval { min: variable.min, max: variable.max },
             Atom::Axis(_) | Atom::Scalar(_) => leaf(self),
             Atom::FloorDiv(a, b) => quotient(a.range_with(leaf), b.range_with(leaf), floor_div),
-            Atom::CeilDiv(a, b) => {
-                quotient(a.range_with(leaf), b.range_with(leaf), |x, y| floor_div(x.saturating_neg(), y).saturating_neg())
-            }
+            Atom::CeilDiv(a, b) => quotient(a.range_with(leaf), b.range_with(leaf), |x, y| {
+                floor_div(x.saturating_neg(), y).saturating_neg()
+            }),
             Atom::Mod(a, b) => {
                 let (a, b) = (a.range_with(leaf), b.range_with(leaf));
                 match (a.min >= 0 && a.max < b.min, b.min > 0) {

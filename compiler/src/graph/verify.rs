@@ -47,8 +47,18 @@ fn define(owner: &mut [Option<RegionId>], region: RegionId, value: ValueId, what
     }
 }
 
-fn check_use(graph: &Graph, owner: &[Option<RegionId>], region: RegionId, value: ValueId, what: &str) -> Result<(), String> {
-    if graph.values.get(value.0 as usize).is_some_and(|info| info.fact.as_ref().is_some_and(|f| f.as_constant().is_some())) {
+fn check_use(
+    graph: &Graph,
+    owner: &[Option<RegionId>],
+    region: RegionId,
+    value: ValueId,
+    what: &str,
+) -> Result<(), String> {
+    if graph
+        .values
+        .get(value.0 as usize)
+        .is_some_and(|info| info.fact.as_ref().is_some_and(|f| f.as_constant().is_some()))
+    {
         return Ok(());
     }
     match owner.get(value.0 as usize) {

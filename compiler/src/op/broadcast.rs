@@ -45,7 +45,9 @@ impl Broadcast {
         };
         let offset_b = match self {
             Broadcast::None if a.len() != b.len() => return Err(mismatch(a, b)),
-            Broadcast::Pdpd(axis) if b.len() > a.len() || axis > (a.len() - b.len()) as i64 => return Err(mismatch(a, b)),
+            Broadcast::Pdpd(axis) if b.len() > a.len() || axis > (a.len() - b.len()) as i64 => {
+                return Err(mismatch(a, b));
+            }
             Broadcast::Pdpd(axis) if axis >= 0 => axis as usize,
             _ => rank - b.len(),
         };
@@ -55,7 +57,13 @@ impl Broadcast {
             let dim = match self {
                 Broadcast::Numpy if x.is(1) => y,
                 Broadcast::Numpy | Broadcast::Pdpd(_) if y.is(1) => x,
-                _ if context.require_equal(&x, &y) => if x.as_const().is_some() { x } else { y },
+                _ if context.require_equal(&x, &y) => {
+                    if x.as_const().is_some() {
+                        x
+                    } else {
+                        y
+                    }
+                }
                 _ => return Err(mismatch(a, b)),
             };
             dims.push(dim);
@@ -69,7 +77,10 @@ impl Broadcast {
             Broadcast::Pdpd(axis) if axis >= 0 && dims.len() < index.len() => axis as usize,
             _ => index.len().saturating_sub(dims.len()),
         };
-        dims.iter().zip(index.iter().skip(offset)).map(|(dim, i)| if dim.is(1) { Dim::constant(0) } else { i.clone() }).collect()
+        dims.iter()
+            .zip(index.iter().skip(offset))
+            .map(|(dim, i)| if dim.is(1) { Dim::constant(0) } else { i.clone() })
+            .collect()
     }
 }
 
@@ -77,11 +88,18 @@ impl Broadcast {
 ///
 /// # Errors
 /// Operands of different types, or dimensions that do not match.
-pub fn infer(broadcast: Broadcast, inputs: &[Fact], context: &mut InferContext) -> Result<(ElementType, Vec<Dim>), Diagnostic> {
+pub fn infer(
+    broadcast: Broadcast,
+    inputs: &[Fact],
+    context: &mut InferContext,
+) -> Result<(ElementType, Vec<Dim>), Diagnostic> {
     let [a, b] = inputs else { return Err(Diagnostic::error(&codes::INTERNAL, "a binary operation has two operands")) };
     if a.element != b.element {
-        return Err(Diagnostic::error(&codes::TYPE, format!("operands have different element types, {} and {}", a.element, b.element))
-            .help("insert a Convert layer: operands are never converted silently"));
+        return Err(Diagnostic::error(
+            &codes::TYPE,
+            format!("operands have different element types, {} and {}", a.element, b.element),
+        )
+        .help("insert a Convert layer: operands are never converted silently"));
     }
     Ok((a.element, broadcast.dims(&a.dims, &b.dims, context)?))
 }

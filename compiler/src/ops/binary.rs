@@ -26,7 +26,16 @@ pub const OPS: &[OpDef] = &[
 ];
 
 const fn row(name: &'static str, parse: fn(&Attributes) -> Result<Rc<dyn Op>, Diagnostic>) -> OpDef {
-    OpDef { name, version: 1, opsets: 1..=17, inputs: 2..=2, outputs: one_output, parse, ignorable: &[], support: Support::Full }
+    OpDef {
+        name,
+        version: 1,
+        opsets: 1..=17,
+        inputs: 2..=2,
+        outputs: one_output,
+        parse,
+        ignorable: &[],
+        support: Support::Full,
+    }
 }
 
 /// `out[i] = f(a[i], b[i])` with both operands broadcast; their element types are equal.

@@ -99,7 +99,9 @@ impl Op for LegacyOutput {
 }
 
 fn converted(inputs: &[Fact], element: ElementType) -> Result<Vec<Fact>, Diagnostic> {
-    let Some(x) = inputs.first() else { return Err(Diagnostic::error(&codes::INTERNAL, "a conversion has an operand")) };
+    let Some(x) = inputs.first() else {
+        return Err(Diagnostic::error(&codes::INTERNAL, "a conversion has an operand"));
+    };
     if (x.element == ElementType::String) != (element == ElementType::String) {
         return Err(Diagnostic::error(&codes::TYPE, format!("{} cannot be converted to {element}", x.element)));
     }

@@ -36,12 +36,17 @@ pub const OPS: &[OpDef] = &[
     row("Tan", 1, |_| unary(Function::Tan)),
 ];
 
-const fn row(
-    name: &'static str,
-    version: u8,
-    parse: fn(&Attributes) -> Result<Rc<dyn Op>, Diagnostic>,
-) -> OpDef {
-    OpDef { name, version, opsets: version..=17, inputs: 1..=1, outputs: one_output, parse, ignorable: &[], support: Support::Full }
+const fn row(name: &'static str, version: u8, parse: fn(&Attributes) -> Result<Rc<dyn Op>, Diagnostic>) -> OpDef {
+    OpDef {
+        name,
+        version,
+        opsets: version..=17,
+        inputs: 1..=1,
+        outputs: one_output,
+        parse,
+        ignorable: &[],
+        support: Support::Full,
+    }
 }
 
 /// `out[i] = f(x[i])` for every element; element type and shape are those of the operand.

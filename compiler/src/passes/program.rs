@@ -11,9 +11,25 @@ use crate::program::Program;
 
 /// The program passes.
 pub const PASSES: &[Pass<Program>] = &[
-    Pass { name: "forward_outputs", reason: "results are written where the caller reads them", run: forward::forward_outputs },
-    Pass { name: "fuse_nests", reason: "needs single readers, which outputs' copies would hide", run: fuse::fuse_nests },
-    Pass { name: "choose_layout", reason: "orders follow the fused nests; kernels need contiguous channels", run: layout::choose_layout },
+    Pass {
+        name: "forward_outputs",
+        reason: "results are written where the caller reads them",
+        run: forward::forward_outputs,
+    },
+    Pass {
+        name: "fuse_nests",
+        reason: "needs single readers, which outputs' copies would hide",
+        run: fuse::fuse_nests,
+    },
+    Pass {
+        name: "choose_layout",
+        reason: "orders follow the fused nests; kernels need contiguous channels",
+        run: layout::choose_layout,
+    },
     Pass { name: "alias", reason: "needs final orders; kernels take their strides from views", run: alias::alias },
-    Pass { name: "select_kernels", reason: "needs strides; packs the weights of the kernels it selects", run: select::select_kernels },
+    Pass {
+        name: "select_kernels",
+        reason: "needs strides; packs the weights of the kernels it selects",
+        run: select::select_kernels,
+    },
 ];

@@ -81,7 +81,8 @@ impl<'a> Builder<'a> {
     /// Strings, which have no scalar type.
     pub fn scalar_type(&self, buffer: BufferId) -> Result<ScalarType, Diagnostic> {
         ScalarType::of(self.element(buffer)).ok_or_else(|| {
-            Diagnostic::error(&codes::TYPE, "strings cannot be computed with").help("supported are numbers and booleans")
+            Diagnostic::error(&codes::TYPE, "strings cannot be computed with")
+                .help("supported are numbers and booleans")
         })
     }
 

@@ -98,7 +98,13 @@ impl<'p> Interpreter<'p> {
     pub fn tensor(&self, id: BufferId) -> Result<Tensor, String> {
         let buffer = self.program.buffer(id);
         let dims: Vec<usize> = buffer.dims.iter().map(|d| self.extent(d)).collect::<Result<_, _>>()?;
-        let bytes = elements::gather(self.storage(id), buffer.element, &dims, self.strides(buffer), self.size(&buffer.layout.offset))?;
+        let bytes = elements::gather(
+            self.storage(id),
+            buffer.element,
+            &dims,
+            self.strides(buffer),
+            self.size(&buffer.layout.offset),
+        )?;
         Tensor::new(buffer.element, dims, bytes.into()).ok_or_else(|| "a tensor does not fit memory".to_owned())
     }
 

@@ -61,7 +61,14 @@ impl Program {
             }
             StepKind::Reshape { from, to } => write!(f, "{indent}b{} = reshape b{}", to.0, from.0)?,
             StepKind::Call(call) => {
-                write!(f, "{indent}call {}({:?}) -> {:?} [{}]", call.function, call.inputs, call.outputs, join(&call.arguments))?;
+                write!(
+                    f,
+                    "{indent}call {}({:?}) -> {:?} [{}]",
+                    call.function,
+                    call.inputs,
+                    call.outputs,
+                    join(&call.arguments)
+                )?;
             }
             StepKind::If { condition, then, otherwise } => {
                 writeln!(f, "{indent}if b{}", condition.0)?;
@@ -70,7 +77,11 @@ impl Program {
                 self.print_block(f, otherwise, depth + 1)?;
             }
             StepKind::Loop(step) => {
-                writeln!(f, "{indent}loop trip {:?} condition {:?} carried {:?}", step.trip_count, step.condition, step.carried)?;
+                writeln!(
+                    f,
+                    "{indent}loop trip {:?} condition {:?} carried {:?}",
+                    step.trip_count, step.condition, step.carried
+                )?;
                 self.print_block(f, &step.body, depth + 1)?;
             }
         }
@@ -81,8 +92,7 @@ impl Program {
 fn print_nest(nest: &Nest, depth: usize) -> Result<String, fmt::Error> {
     let mut out = String::new();
     let indent = "  ".repeat(depth + 1);
-    let extents: Vec<String> =
-        nest.axes.iter().enumerate().map(|(i, axis)| format!("i{i}<{}", axis.extent)).collect();
+    let extents: Vec<String> = nest.axes.iter().enumerate().map(|(i, axis)| format!("i{i}<{}", axis.extent)).collect();
     let (maps, reduce) = extents.split_at(nest.maps.min(extents.len()));
     write!(out, "[{}]", maps.join(", "))?;
     if let Some(reduction) = &nest.reduction {

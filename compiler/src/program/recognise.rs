@@ -133,8 +133,11 @@ pub fn window(program: &Program, nest: &Nest) -> Option<Window> {
     };
     let weights_access = weights.and_then(|w| load(program, nest, w)).map(|w| w.0);
     let channels: Vec<usize> = (0..nest.maps)
-        .filter(|axis| alone(access, *axis) && alone(&nest.store, *axis) && weights_access.is_none_or(|w| uses(w, *axis)))
+        .filter(|axis| {
+            alone(access, *axis) && alone(&nest.store, *axis) && weights_access.is_none_or(|w| uses(w, *axis))
+        })
         .collect();
-    let rows_in_weights = weights_access.is_some_and(|w| (0..nest.maps).any(|axis| !channels.contains(&axis) && uses(w, axis)));
+    let rows_in_weights =
+        weights_access.is_some_and(|w| (0..nest.maps).any(|axis| !channels.contains(&axis) && uses(w, axis)));
     (!channels.is_empty() && !rows_in_weights).then_some(Window { op, data, weights, channels })
 }

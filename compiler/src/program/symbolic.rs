@@ -99,7 +99,13 @@ fn for_each_point(extents: &[i64], mut visit: impl FnMut(&[i64])) {
     }
 }
 
-fn nodes(program: &Program, nest: &Nest, memory: &[Option<Vec<Symbol>>], point: &[i64], reduced: &Symbol) -> Vec<Symbol> {
+fn nodes(
+    program: &Program,
+    nest: &Nest,
+    memory: &[Option<Vec<Symbol>>],
+    point: &[i64],
+    reduced: &Symbol,
+) -> Vec<Symbol> {
     let mut values: Vec<Symbol> = Vec::with_capacity(nest.nodes.len());
     for node in &nest.nodes {
         let of = |node: &u32| values.get(*node as usize).cloned().unwrap_or(Symbol::Unknown);
@@ -176,7 +182,13 @@ fn position(program: &Program, access: &Access, point: &[i64], values: &[Symbol]
     usize::try_from(at).ok()
 }
 
-fn load(program: &Program, access: &Access, memory: &[Option<Vec<Symbol>>], point: &[i64], values: &[Symbol]) -> Symbol {
+fn load(
+    program: &Program,
+    access: &Access,
+    memory: &[Option<Vec<Symbol>>],
+    point: &[i64],
+    values: &[Symbol],
+) -> Symbol {
     let constant = program.buffer(access.buffer).constant().and_then(|tensor| tensor.to_i64s());
     let Some(at) = position(program, access, point, values) else { return Symbol::Unknown };
     if let Some(elements) = constant {

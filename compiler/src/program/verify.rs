@@ -13,7 +13,8 @@ pub fn verify(program: &Program) -> Result<(), String> {
         if buffer.layout.strides.len() != buffer.dims.len() {
             return Err(format!("layout of b{i} has another rank than the buffer"));
         }
-        let storage = program.buffers.get(buffer.layout.storage.0 as usize).ok_or(format!("storage of b{i} does not exist"))?;
+        let storage =
+            program.buffers.get(buffer.layout.storage.0 as usize).ok_or(format!("storage of b{i} does not exist"))?;
         if storage.layout.storage != buffer.layout.storage {
             return Err(format!("storage of b{i} is itself a view"));
         }
@@ -83,7 +84,12 @@ fn verify_nest(program: &Program, nest: &Nest) -> Result<(), String> {
 fn check_rank(program: &Program, access: &Access) -> Result<(), String> {
     let buffer = program.buffers.get(access.buffer.0 as usize).ok_or(format!("b{} does not exist", access.buffer.0))?;
     if buffer.dims.len() != access.index.len() {
-        return Err(format!("b{} of rank {} is accessed with {} indices", access.buffer.0, buffer.dims.len(), access.index.len()));
+        return Err(format!(
+            "b{} of rank {} is accessed with {} indices",
+            access.buffer.0,
+            buffer.dims.len(),
+            access.index.len()
+        ));
     }
     Ok(())
 }
@@ -123,7 +129,8 @@ pub fn scalar_types(program: &Program, nest: &Nest) -> Result<Vec<ScalarType>, S
             Scalar::Const(value) => value.scalar_type(),
             Scalar::Index(_) => ScalarType::I64,
             Scalar::Load { access, otherwise, .. } => {
-                let buffer = program.buffers.get(access.buffer.0 as usize).ok_or("a load of a buffer that does not exist")?;
+                let buffer =
+                    program.buffers.get(access.buffer.0 as usize).ok_or("a load of a buffer that does not exist")?;
                 let ty = ScalarType::of(buffer.element).ok_or("a load of strings")?;
                 if otherwise.as_ref().is_some_and(|node| of(node) != ty) {
                     return Err(format!("node %{i}: the value outside the bounds has another type"));

@@ -44,7 +44,12 @@ fn fold_node(graph: &Graph, node: &Node) -> Result<Option<Vec<Fact>>, String> {
         return Ok(Some(outputs));
     }
     let constant = facts.iter().all(|fact| fact.as_constant().is_some());
-    if !constant || facts.is_empty() || node.op.props().effect || !node.regions.is_empty() || !worthwhile(&facts, &outputs) {
+    if !constant
+        || facts.is_empty()
+        || node.op.props().effect
+        || !node.regions.is_empty()
+        || !worthwhile(&facts, &outputs)
+    {
         return Ok(None);
     }
     // What cannot be lowered is reported by the stage that lowers everything.
@@ -53,13 +58,16 @@ fn fold_node(graph: &Graph, node: &Node) -> Result<Option<Vec<Fact>>, String> {
     for (tensor, fact) in tensors.iter().zip(&outputs) {
         check_result(tensor, fact)?;
     }
-    let constants = outputs.into_iter().zip(tensors).map(|(fact, tensor)| Fact { value: Value::Constant(tensor), ..fact });
+    let constants =
+        outputs.into_iter().zip(tensors).map(|(fact, tensor)| Fact { value: Value::Constant(tensor), ..fact });
     Ok(Some(constants.collect()))
 }
 
 fn worthwhile(facts: &[Fact], outputs: &[Fact]) -> bool {
     let bytes = |facts: &[Fact]| {
-        let sizes = facts.iter().map(|fact| product(&fact.dims).upper_bound().saturating_mul((fact.element.bits() as i64).max(8) / 8));
+        let sizes = facts
+            .iter()
+            .map(|fact| product(&fact.dims).upper_bound().saturating_mul((fact.element.bits() as i64).max(8) / 8));
         sizes.fold(0i64, i64::saturating_add)
     };
     let (before, after) = (bytes(facts), bytes(outputs));

@@ -72,7 +72,8 @@ fn find_values(graph: &Graph, node: &Node, facts: &[Fact], outputs: &mut [Fact])
     }
     let known: Vec<(BufferId, Vec<crate::dim::Dim>)> = operands(&program, facts);
     for (fact, (buffer, _)) in outputs.iter_mut().zip(&program.outputs) {
-        let integers = fact.element.is_integer() && product(&fact.dims).as_const().is_some_and(|n| n <= MAX_SYMBOLIC as i64);
+        let integers =
+            fact.element.is_integer() && product(&fact.dims).as_const().is_some_and(|n| n <= MAX_SYMBOLIC as i64);
         if let (true, Some(sizes)) = (integers, symbolic::evaluate(&program, &known, *buffer)) {
             fact.value = constant_or_sizes(fact, sizes);
         }
@@ -88,7 +89,9 @@ fn operands(program: &Program, facts: &[Fact]) -> Vec<(BufferId, Vec<crate::dim:
 /// Sizes that turned out constant are a constant.
 fn constant_or_sizes(fact: &Fact, sizes: Vec<crate::dim::Dim>) -> Value {
     let values: Option<Vec<i64>> = sizes.iter().map(crate::dim::Dim::as_const).collect();
-    let tensor = values.zip(fact.static_dims()).and_then(|(values, dims)| crate::tensor::Tensor::from_integers(fact.element, dims, &values));
+    let tensor = values
+        .zip(fact.static_dims())
+        .and_then(|(values, dims)| crate::tensor::Tensor::from_integers(fact.element, dims, &values));
     tensor.map_or(Value::Sizes(sizes), Value::Constant)
 }
 

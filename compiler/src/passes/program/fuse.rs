@@ -36,7 +36,8 @@ struct Fusing<'p> {
 impl<'p> Fusing<'p> {
     fn new(program: &'p Program, steps: Vec<Step>) -> Self {
         let count = program.buffers.len();
-        let mut fusing = Fusing { program, steps: Vec::new(), writers: vec![Vec::new(); count], readers: vec![Vec::new(); count] };
+        let mut fusing =
+            Fusing { program, steps: Vec::new(), writers: vec![Vec::new(); count], readers: vec![Vec::new(); count] };
         for (i, step) in steps.into_iter().enumerate() {
             fusing.steps.push(Some(step));
             fusing.register(i);
@@ -66,7 +67,8 @@ impl<'p> Fusing<'p> {
     /// Applies one rule to one operand of the step; whether there was one.
     fn improve(&mut self, consumer: usize) -> bool {
         let Some(nest) = self.nest(consumer) else { return false };
-        let mut operands: Vec<(usize, BufferId)> = nest.loads().filter_map(|a| Some((self.producer(a.buffer)?, a.buffer))).collect();
+        let mut operands: Vec<(usize, BufferId)> =
+            nest.loads().filter_map(|a| Some((self.producer(a.buffer)?, a.buffer))).collect();
         // The latest producer first: it may take the place of the consumer, the earlier ones may not have run there.
         operands.sort_by_key(|operand| std::cmp::Reverse(*operand));
         operands.dedup();
@@ -162,7 +164,8 @@ fn axes_from_index(nest: &Nest, index: &[Dim]) -> Option<Vec<Dim>> {
             return None;
         }
     }
-    let single = |(axis, found): (usize, Option<Dim>)| found.or_else(|| nest.axes[axis].extent.is(1).then(|| Dim::constant(0)));
+    let single =
+        |(axis, found): (usize, Option<Dim>)| found.or_else(|| nest.axes[axis].extent.is(1).then(|| Dim::constant(0)));
     axes.into_iter().enumerate().take(nest.maps).map(single).collect()
 }
 
@@ -201,10 +204,13 @@ fn finish(nest: &mut Nest, nodes: Nodes, new: &[Node]) {
 fn visits_once(program: &Program, nest: &Nest, buffer: BufferId) -> bool {
     let dims = &program.buffer(buffer).dims;
     let points = nest.axes.iter().fold(Dim::constant(1), |n, axis| n * &axis.extent);
-    points == product(dims) && nest.nodes.iter().all(|node| match node {
-        Scalar::Load { access, bounds, .. } if access.buffer == buffer => bounds.is_empty() && is_permutation(&access.index, dims),
-        _ => true,
-    })
+    points == product(dims)
+        && nest.nodes.iter().all(|node| match node {
+            Scalar::Load { access, bounds, .. } if access.buffer == buffer => {
+                bounds.is_empty() && is_permutation(&access.index, dims)
+            }
+            _ => true,
+        })
 }
 
 /// Whether each index is one axis of its own, or zero in a dimension of one element.
@@ -265,7 +271,8 @@ fn continue_reduction(program: &Program, before: &Nest, after: &Nest, buffer: Bu
             axes[axis] = Some(stored.clone());
         }
     }
-    let single = |(axis, found): (usize, Option<Dim>)| found.or_else(|| after.axes[axis].extent.is(1).then(|| Dim::constant(0)));
+    let single =
+        |(axis, found): (usize, Option<Dim>)| found.or_else(|| after.axes[axis].extent.is(1).then(|| Dim::constant(0)));
     let axes: Vec<Dim> = axes.into_iter().enumerate().map(single).collect::<Option<_>>()?;
     let mut fused = before.clone();
     let mut nodes = Nodes::default();

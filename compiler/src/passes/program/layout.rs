@@ -17,7 +17,8 @@ use std::collections::BTreeMap;
 /// Walks over the steps in execution order; every buffer gets its layout where it is first written.
 pub fn choose_layout(program: &mut Program, _: &Options, _: &mut Diagnostics) {
     let wanted = wanted_orders(program);
-    let mut choosing = Choosing { decided: vec![false; program.buffers.len()], wanted, copies: BTreeMap::new(), out: Vec::new() };
+    let mut choosing =
+        Choosing { decided: vec![false; program.buffers.len()], wanted, copies: BTreeMap::new(), out: Vec::new() };
     for step in std::mem::take(&mut program.root.steps) {
         match step.kind {
             StepKind::Nest(nest) => choosing.nest(program, nest, step.origins),
@@ -72,7 +73,12 @@ impl Choosing {
     }
 
     /// Window reductions run along channels; everything else follows the operand it reads most of.
-    fn other_order(&mut self, program: &mut Program, nest: &mut Nest, origins: &[crate::graph::Origin]) -> Option<Vec<usize>> {
+    fn other_order(
+        &mut self,
+        program: &mut Program,
+        nest: &mut Nest,
+        origins: &[crate::graph::Origin],
+    ) -> Option<Vec<usize>> {
         if let Some(window) = recognise::window(program, nest) {
             if window.weights.is_some() && channels_last(program, nest, &window).is_none() {
                 self.relayout(program, nest, window.data, 1, origins);
@@ -89,7 +95,13 @@ impl Choosing {
 
     /// Gives the output its order. An output of the model is row-major: where the kernel needs another order, it
     /// writes a temporary, which the returned nest copies.
-    fn order_output(&mut self, program: &mut Program, nest: &mut Nest, order: Vec<usize>, kernel: bool) -> Option<Nest> {
+    fn order_output(
+        &mut self,
+        program: &mut Program,
+        nest: &mut Nest,
+        order: Vec<usize>,
+        kernel: bool,
+    ) -> Option<Nest> {
         let buffer = nest.store.buffer;
         let dims = program.buffer(buffer).dims.clone();
         if self.is_free(program, buffer) {
@@ -110,13 +122,21 @@ impl Choosing {
     }
 
     /// A contraction needs a reduction axis along which its data is contiguous.
-    fn contiguous_data(&mut self, program: &mut Program, nest: &mut Nest, product: &Product, origins: &[crate::graph::Origin]) {
+    fn contiguous_data(
+        &mut self,
+        program: &mut Program,
+        nest: &mut Nest,
+        product: &Product,
+        origins: &[crate::graph::Origin],
+    ) {
         let Some(Scalar::Load { access, bounds, .. }) = nest.nodes.get(product.data as usize) else { return };
         let taps: Vec<usize> = (0..nest.axes.len()).filter(|axis| product.parts[*axis] == Part::Tap).collect();
         let bounded = |axis: usize| bounds.iter().any(|bound| bound.value.uses_axis(axis));
         let address = program.address(access.buffer, &access.index);
         let mut candidates = taps.iter().copied().filter(|axis| !bounded(*axis));
-        if taps.iter().all(|axis| nest.axes[*axis].extent.is(1)) || candidates.any(|axis| address.coefficient(axis) == Some(1)) {
+        if taps.iter().all(|axis| nest.axes[*axis].extent.is(1))
+            || candidates.any(|axis| address.coefficient(axis) == Some(1))
+        {
             return;
         }
         let dim_of = |axis: usize| access.index.iter().position(|dim| *dim == Dim::axis(axis));
@@ -128,7 +148,14 @@ impl Choosing {
     }
 
     /// Makes the load read a copy of its buffer in which dimension `dim` is contiguous.
-    fn relayout(&mut self, program: &mut Program, nest: &mut Nest, load: Node, dim: usize, origins: &[crate::graph::Origin]) {
+    fn relayout(
+        &mut self,
+        program: &mut Program,
+        nest: &mut Nest,
+        load: Node,
+        dim: usize,
+        origins: &[crate::graph::Origin],
+    ) {
         let Some(Scalar::Load { access: Access { buffer, .. }, .. }) = nest.nodes.get(load as usize) else { return };
         let source = *buffer;
         let known = self.copies.get(&(source, dim)).copied();
@@ -171,7 +198,11 @@ pub(super) fn copy_nest(dims: &[Dim], from: BufferId, to: BufferId) -> Nest {
     Nest {
         axes: dims.iter().map(|extent| Axis { extent: extent.clone() }).collect(),
         maps: dims.len(),
-        nodes: vec![Scalar::Load { access: Access { buffer: from, index: index.clone() }, bounds: Vec::new(), otherwise: None }],
+        nodes: vec![Scalar::Load {
+            access: Access { buffer: from, index: index.clone() },
+            bounds: Vec::new(),
+            otherwise: None,
+        }],
         reduction: None,
         result: 0,
         store: Access { buffer: to, index },

@@ -48,7 +48,12 @@ fn contraction(program: &mut Program, nest: &Nest, panel: usize) -> Option<Kerne
     let mut kernel = Kernel {
         nest: nest.clone(),
         parts: with_depth(program, nest, &product)?,
-        kind: KernelKind::Contraction { weights: product.weights, packed: nest.store.buffer, panel, at_run_time: false },
+        kind: KernelKind::Contraction {
+            weights: product.weights,
+            packed: nest.store.buffer,
+            panel,
+            at_run_time: false,
+        },
         data: product.data,
         epilogue: Default::default(),
     };
@@ -80,7 +85,9 @@ fn with_depth(program: &Program, nest: &Nest, product: &Product) -> Option<Vec<P
 
 fn fits(description: &Description) -> bool {
     let plain = |axes: &[KernelAxis]| {
-        let strides = |axis: &KernelAxis| [&axis.strides.data, &axis.strides.out, &axis.strides.residual].map(|s| s.range().min >= 0);
+        let strides = |axis: &KernelAxis| {
+            [&axis.strides.data, &axis.strides.out, &axis.strides.residual].map(|s| s.range().min >= 0)
+        };
         axes.iter().all(|axis| strides(axis).iter().all(|ok| *ok))
     };
     description.batches.len() <= MAX_BATCHES

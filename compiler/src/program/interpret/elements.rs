@@ -5,7 +5,13 @@ use crate::element::ElementType;
 use include_ir_runtime::__private::v1::cast;
 
 /// Row-major copy of a strided tensor.
-pub fn gather(storage: &[u8], element: ElementType, dims: &[usize], strides: Vec<i64>, offset: i64) -> Result<Vec<u8>, String> {
+pub fn gather(
+    storage: &[u8],
+    element: ElementType,
+    dims: &[usize],
+    strides: Vec<i64>,
+    offset: i64,
+) -> Result<Vec<u8>, String> {
     let count: usize = dims.iter().product();
     if element.bits() % 8 != 0 || element == ElementType::String {
         return Ok(storage.to_vec()); // packed and string tensors are never laid out otherwise
@@ -25,7 +31,14 @@ pub fn gather(storage: &[u8], element: ElementType, dims: &[usize], strides: Vec
 }
 
 /// Row-major elements into a strided tensor.
-pub fn scatter(storage: &mut [u8], element: ElementType, dims: &[usize], strides: Vec<i64>, offset: i64, from: &[u8]) -> Result<(), String> {
+pub fn scatter(
+    storage: &mut [u8],
+    element: ElementType,
+    dims: &[usize],
+    strides: Vec<i64>,
+    offset: i64,
+    from: &[u8],
+) -> Result<(), String> {
     if element.bits() % 8 != 0 || element == ElementType::String {
         return Err("a packed tensor is written".to_owned());
     }
@@ -160,7 +173,14 @@ fn load_packed(
 }
 
 /// Stores lanes as elements, the first at `start`, `stride` elements apart. The lanes hold values of `element`.
-pub fn store(storage: &mut [u8], element: ElementType, start: i64, stride: i64, lanes: &Lanes, count: usize) -> Result<(), String> {
+pub fn store(
+    storage: &mut [u8],
+    element: ElementType,
+    start: i64,
+    stride: i64,
+    lanes: &Lanes,
+    count: usize,
+) -> Result<(), String> {
     use ElementType::*;
     macro_rules! wide {
         ($lanes:ident, $size:literal, $write:expr) => {
@@ -182,7 +202,9 @@ pub fn store(storage: &mut [u8], element: ElementType, start: i64, stride: i64, 
         (Lanes::I64(v), I64) => wide!(v, 8, |x: i64| x.to_le_bytes()),
         (Lanes::U64(v), U64) => wide!(v, 8, |x: u64| x.to_le_bytes()),
         (Lanes::Bool(v), Boolean) => wide!(v, 1, |x: bool| [u8::from(x)]),
-        (_, element) if element.bits() < 8 && element != String => store_packed(storage, element, start, stride, lanes, count),
+        (_, element) if element.bits() < 8 && element != String => {
+            store_packed(storage, element, start, stride, lanes, count)
+        }
         (_, element) => Err(format!("a block of another type is stored as {element}")),
     }
 }
@@ -205,7 +227,14 @@ fn store_wide<T: Copy, const SIZE: usize>(
 }
 
 /// Writes the low bits of each lane into the layout of the packed type.
-fn store_packed(storage: &mut [u8], element: ElementType, start: i64, stride: i64, lanes: &Lanes, count: usize) -> Result<(), String> {
+fn store_packed(
+    storage: &mut [u8],
+    element: ElementType,
+    start: i64,
+    stride: i64,
+    lanes: &Lanes,
+    count: usize,
+) -> Result<(), String> {
     let mut at = start;
     for lane in 0..count {
         let code = match lanes {

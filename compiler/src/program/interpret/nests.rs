@@ -147,7 +147,9 @@ impl Running<'_> {
         out: &mut [u8],
     ) -> Result<(), String> {
         let reduced = match self.nest.reduction {
-            Some(reduction) => Some(self.reduce(interpreter, point, count, reduction.function, reduction.value as usize)?),
+            Some(reduction) => {
+                Some(self.reduce(interpreter, point, count, reduction.function, reduction.value as usize)?)
+            }
             None => None,
         };
         for k in 0..self.after.len() {
@@ -231,7 +233,8 @@ impl Running<'_> {
             Scalar::Load { otherwise, .. } => {
                 let Some(place) = &self.loads[node] else { return Err("a load was not compiled".to_owned()) };
                 let otherwise = otherwise.map(operand).transpose()?;
-                let context = LoadContext { storage: interpreter.storage(place.buffer), point, lane: self.lane, earlier };
+                let context =
+                    LoadContext { storage: interpreter.storage(place.buffer), point, lane: self.lane, earlier };
                 context.load(place, out, otherwise, count)
             }
             Scalar::Unary(function, a) => scalar::unary(*function, operand(*a)?, out),
@@ -409,7 +412,9 @@ impl Accumulator {
             (Lanes::I64(total), Lanes::I64(values)) => integer!(i64, total, values),
             (Lanes::U64(total), Lanes::U64(values)) => integer!(u64, total, values),
             (Lanes::Bool(total), Lanes::Bool(values)) => match self.function {
-                ReduceFn::All | ReduceFn::Min | ReduceFn::Prod => combine!(total, values, |v| v, |a: bool, b: bool| a & b),
+                ReduceFn::All | ReduceFn::Min | ReduceFn::Prod => {
+                    combine!(total, values, |v| v, |a: bool, b: bool| a & b)
+                }
                 _ => combine!(total, values, |v| v, |a: bool, b: bool| a | b),
             },
             _ => {}

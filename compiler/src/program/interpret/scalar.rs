@@ -230,9 +230,45 @@ macro_rules! integer {
     };
 }
 
-integer!(binary_i32, i32, math::trunc_div_i32, math::floor_div_i32, math::trunc_mod_i32, math::floor_mod_i32, math::pow_i32);
-integer!(binary_i64, i64, math::trunc_div_i64, math::floor_div_i64, math::trunc_mod_i64, math::floor_mod_i64, math::pow_i64);
-integer!(binary_u64, u64, math::div_u64, math::div_u64, math::mod_u64, math::mod_u64, math::pow_u64);
+integer!(
+    binary_i32,
+    i32,
+    math::trunc_div_i32,
+    math::floor_div_i32,
+    math::trunc_mod_i32,
+    math::floor_mod_i32,
+    math::pow_i32
+);
+integer!(
+    binary_i64,
+    i64,
+    math::trunc_div_i64,
+    math::floor_div_i64,
+    math::trunc_mod_i64,
+    math::floor_mod_i64,
+    math::pow_i64
+);
+integer!(binary_u64, u64, div_u64, div_u64, rem_u64, rem_u64, pow_u64);
+
+fn div_u64(x: u64, y: u64) -> u64 {
+    x.checked_div(y).unwrap_or(0)
+}
+
+fn rem_u64(x: u64, y: u64) -> u64 {
+    x.checked_rem(y).unwrap_or(0)
+}
+
+fn pow_u64(x: u64, y: u64) -> u64 {
+    let (mut base, mut exponent, mut result) = (x, y, 1u64);
+    while exponent > 0 {
+        if exponent & 1 == 1 {
+            result = result.wrapping_mul(base);
+        }
+        base = base.wrapping_mul(base);
+        exponent >>= 1;
+    }
+    result
+}
 
 fn binary_bool(function: Binary) -> Result<fn(bool, bool) -> bool, String> {
     Ok(match function {
@@ -306,18 +342,32 @@ macro_rules! from_float {
             to_i32: $i32,
             to_i64: $i64,
             to_u64: $u64,
-            to_bool: $bool,
+            to_bool: |x| $bool(x) != 0,
         }
     };
 }
 
 const FLOAT32: From<f32> = from_float!(
-    f32, cast::f32_to_i8, cast::f32_to_u8, cast::f32_to_i16, cast::f32_to_u16, cast::f32_to_i32, cast::f32_to_i64,
-    cast::f32_to_u64, cast::f32_to_bool
+    f32,
+    cast::f32_to_i8,
+    cast::f32_to_u8,
+    cast::f32_to_i16,
+    cast::f32_to_u16,
+    cast::f32_to_i32,
+    cast::f32_to_i64,
+    cast::f32_to_u64,
+    cast::f32_to_bool
 );
 const FLOAT64: From<f64> = from_float!(
-    f64, cast::f64_to_i8, cast::f64_to_u8, cast::f64_to_i16, cast::f64_to_u16, cast::f64_to_i32, cast::f64_to_i64,
-    cast::f64_to_u64, cast::f64_to_bool
+    f64,
+    cast::f64_to_i8,
+    cast::f64_to_u8,
+    cast::f64_to_i16,
+    cast::f64_to_u16,
+    cast::f64_to_i32,
+    cast::f64_to_i64,
+    cast::f64_to_u64,
+    cast::f64_to_bool
 );
 
 macro_rules! from_integer {

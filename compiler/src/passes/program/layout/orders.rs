@@ -26,7 +26,9 @@ fn convolution_order(program: &Program, nest: &Nest) -> Option<(BufferId, Vec<us
     if access.index.len() < 3 || !access.index.iter().skip(2).any(composite) {
         return None;
     }
-    let reduced = (0..nest.axes.len()).filter(|axis| product.parts[*axis] == Part::Tap).any(|axis| access.index[1].uses_axis(axis));
+    let reduced = (0..nest.axes.len())
+        .filter(|axis| product.parts[*axis] == Part::Tap)
+        .any(|axis| access.index[1].uses_axis(axis));
     let depthwise = !product.parts.contains(&Part::Column);
     (reduced || depthwise).then(|| (access.buffer, rotated(access.index.len(), 1)))
 }

@@ -31,7 +31,11 @@ impl Choosing {
         let (source, target) = (program.buffer(from), program.buffer(to));
         let owner = source.layout.storage;
         let temporary = program.buffer(owner).role == Role::Temporary;
-        let row_major = super::same_memory(&source.layout, &Layout { storage: owner, ..Layout::row_major(owner, &source.dims) }, &source.dims);
+        let row_major = super::same_memory(
+            &source.layout,
+            &Layout { storage: owner, ..Layout::row_major(owner, &source.dims) },
+            &source.dims,
+        );
         let whole = program.buffer(owner).len() == source.len();
         if !temporary || !row_major || !whole || target.layout.storage != to {
             return false;

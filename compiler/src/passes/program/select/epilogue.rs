@@ -27,7 +27,9 @@ fn data_epilogue(program: &Program, kernel: &Kernel, description: &Description) 
         }
         match (function, nest.nodes.get(other as usize)?) {
             (Binary::Add, Scalar::Load { access, bounds, .. }) if bounds.is_empty() && epilogue.clamp.is_none() => {
-                let bias = epilogue.bias.is_none() && epilogue.residual.is_none() && is_bias(program, kernel, description, access);
+                let bias = epilogue.bias.is_none()
+                    && epilogue.residual.is_none()
+                    && is_bias(program, kernel, description, access);
                 if bias {
                     epilogue.bias = Some(other);
                 } else if epilogue.residual.is_none() && is_residual(program, kernel, access) {

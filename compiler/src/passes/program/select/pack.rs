@@ -31,7 +31,8 @@ pub(super) fn contraction(
         return Some((scratch, true));
     };
     let values = Values::new(&tensor)?;
-    let (reduction, column) = (flattened(description.taps.iter().chain(&description.depth))?, flattened(&description.columns)?);
+    let (reduction, column) =
+        (flattened(description.taps.iter().chain(&description.depth))?, flattened(&description.columns)?);
     let (batch, offset) = (flattened(own)?, description.weights_offset.as_const()?);
     let mut packed = vec![0.0f32; length];
     for (b, part) in packed.chunks_exact_mut(one.max(1)).enumerate().take(batches) {
@@ -49,7 +50,8 @@ pub(super) fn depthwise(program: &mut Program, kernel: &Kernel, description: &De
     let values = Values::new(&tensor)?;
     let (taps, channels) = (flattened(&description.taps)?, flattened(&description.columns)?);
     let offset = description.weights_offset.as_const()?;
-    let packed = taps.iter().flat_map(|tap| channels.iter().map(move |c| offset + tap + c)).map(|i| values.at(i)).collect();
+    let packed =
+        taps.iter().flat_map(|tap| channels.iter().map(move |c| offset + tap + c)).map(|i| values.at(i)).collect();
     let name = program.buffer(source).name.clone();
     Some(program.add_constant(&name, f32_tensor(packed)))
 }
