@@ -23,7 +23,7 @@ def patches(x):
     """[N, C, H, W] -> [N, H, W, C * 9], the 3x3 neighbourhoods with a border of zeros."""
     n, c, h, w = x.shape
     padded = np.pad(x, [(0, 0), (0, 0), (1, 1), (1, 1)])
-    taps = [padded[:, :, i:i + h, j:j + w] for i in range(3) for j in range(3)]
+    taps = [padded[:, :, i : i + h, j : j + w] for i in range(3) for j in range(3)]
     return np.stack(taps, 2).transpose(0, 3, 4, 1, 2).reshape(n, h, w, c * 9)
 
 
@@ -34,15 +34,19 @@ def unpatch(grad, shape):
     padded = np.zeros((n, c, h + 2, w + 2), grad.dtype)
     for tap in range(9):
         i, j = divmod(tap, 3)
-        padded[:, :, i:i + h, j:j + w] += grad[:, :, tap]
+        padded[:, :, i : i + h, j : j + w] += grad[:, :, tap]
     return padded[:, :, 1:-1, 1:-1]
 
 
 def initial(rng):
     he = lambda *shape, fan: (rng.standard_normal(shape) * np.sqrt(2 / fan)).astype(np.float32)
     return {
-        "k1": he(8, 9, fan=9), "b1": np.zeros(8, np.float32), "k2": he(16, 72, fan=72), "b2": np.zeros(16, np.float32),
-        "k3": he(256, 10, fan=256), "b3": np.zeros(10, np.float32),
+        "k1": he(8, 9, fan=9),
+        "b1": np.zeros(8, np.float32),
+        "k2": he(16, 72, fan=72),
+        "b2": np.zeros(16, np.float32),
+        "k3": he(256, 10, fan=256),
+        "b3": np.zeros(10, np.float32),
     }
 
 
@@ -97,7 +101,7 @@ def train(x, labels):
     for _ in range(EPOCHS):
         order = rng.permutation(len(x))
         for start in range(0, len(x) - BATCH + 1, BATCH):
-            chosen = order[start:start + BATCH]
+            chosen = order[start : start + BATCH]
             keep = ((rng.random((BATCH, 256)) < 0.7) / 0.7).astype(np.float32)
             batch = x[chosen]
             batch = np.where(rng.random((BATCH, 1, 1, 1)) < 0.4, shifted(batch, rng), batch)
@@ -107,13 +111,14 @@ def train(x, labels):
             for k in p:
                 m[k] = 0.9 * m[k] + 0.1 * g[k]
                 s[k] = 0.999 * s[k] + 0.001 * g[k] ** 2
-                change = m[k] / (1 - 0.9 ** step) / (np.sqrt(s[k] / (1 - 0.999 ** step)) + 1e-8)
+                change = m[k] / (1 - 0.9**step) / (np.sqrt(s[k] / (1 - 0.999**step)) + 1e-8)
                 p[k] = (p[k] - rate * (change + 1e-3 * p[k])).astype(np.float32)
     return p
 
 
 def network(p):
     """The trained parameters as an OpenVINO model: f32 [1, 1, 8, 8] -> probabilities [1, 10]."""
+
     def named(node, name):
         node.set_friendly_name(name)
         return node
@@ -148,7 +153,9 @@ def main():
     folder = Path(sys.argv[1] if len(sys.argv) > 1 else Path(__file__).resolve().parents[1])
     digits = load_digits()
     pixels = digits.images.astype(np.uint8)
-    kept, held, kept_labels, held_labels = train_test_split(pixels, digits.target, test_size=360, random_state=SEED, stratify=digits.target)
+    kept, held, kept_labels, held_labels = train_test_split(
+        pixels, digits.target, test_size=360, random_state=SEED, stratify=digits.target
+    )
     scale = lambda p: (p.astype(np.float32) / 16)[:, None]
     parameters = train(scale(kept), kept_labels)
     model = network(parameters)
