@@ -16,6 +16,7 @@ pub mod passes;
 pub mod program;
 pub mod read;
 pub mod source;
+pub mod stages;
 pub mod tensor;
 
 pub use options::Options;
