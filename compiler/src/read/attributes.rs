@@ -207,16 +207,14 @@ impl<'a> Attributes<'a> {
     pub fn finish(&self, ignorable: &[&str]) -> Vec<Diagnostic> {
         let asked = self.asked.borrow();
         let mut diagnostics = self.warnings.take();
-        for attribute in &self.layer.attributes {
+        let present: BTreeSet<&str> = self.layer.attributes.iter().map(|a| a.name.as_str()).collect();
+        let missing: Vec<&String> = asked.iter().filter(|name| !present.contains(name.as_str())).collect();
+        let unread = |a: &&Attribute| !asked.contains(&a.name) && !ignorable.contains(&a.name.as_str());
+        for attribute in self.layer.attributes.iter().filter(unread).take(LISTED) {
             let name = attribute.name.as_str();
-            if asked.contains(name) || ignorable.contains(&name) {
-                continue;
-            }
             let message = format!("attribute {} has no effect on {}", quote(name), self.layer.describe());
             let mut diagnostic = Diagnostic::warning(&codes::UNKNOWN_ATTRIBUTE, message).at(attribute.name_span);
-            let missing = |known: &&String| self.layer.attribute(known).is_none();
-            let similar = asked.iter().filter(missing).find(|known| is_similar(known, name));
-            if let Some(known) = similar {
+            if let Some(known) = missing.iter().find(|known| is_similar(known, name)) {
                 diagnostic = diagnostic.help(format!("did you mean `{known}`?"));
             }
             diagnostics.push(diagnostic);

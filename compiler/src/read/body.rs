@@ -2,7 +2,7 @@
 
 use super::net::{Context, read_graph};
 use super::xml::Element;
-use super::{BackEdge, Body, BodyInput, BodyOutput, BodyRole, Layer, NESTING_LIMIT, Net, Slice, fields};
+use super::{BackEdge, Body, BodyInput, BodyOutput, BodyRole, Layer, NESTING_LIMIT, Net, Port, Slice, fields};
 use crate::diag::{Diagnostic, Diagnostics, Span, codes, quote};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -74,6 +74,9 @@ struct Wiring<'a> {
     parameters: BTreeMap<u64, usize>,
     results: BTreeMap<u64, usize>,
     names: Vec<&'a str>,
+    /// Position of the outer layer's ports by id.
+    input_ports: BTreeMap<u64, usize>,
+    output_ports: BTreeMap<u64, usize>,
     diagnostics: &'a mut Diagnostics,
 }
 
@@ -84,12 +87,15 @@ impl<'a> Wiring<'a> {
             list.iter().enumerate().filter_map(|(at, index)| Some((id(index)?, at))).collect()
         };
         let name = |index: &usize| net.layers.get(*index).map_or("", |layer| layer.name.as_str());
+        let ports = |list: &[Port]| list.iter().enumerate().map(|(at, port)| (port.id, at)).collect();
         Wiring {
             layer,
             role,
             parameters: positions(&net.parameters),
             results: positions(&net.results),
             names: net.parameters.iter().map(name).collect(),
+            input_ports: ports(&layer.input_ports),
+            output_ports: ports(&layer.output_ports),
             diagnostics,
         }
     }
@@ -162,7 +168,7 @@ impl<'a> Wiring<'a> {
     /// Port ids of inputs are used as positions, which is only safe if they are the same.
     fn input_position(&mut self, id: u64, span: Span) -> Option<usize> {
         let position = usize::try_from(id).ok().filter(|&at| at < self.layer.inputs.len());
-        let declared = self.layer.input_ports.iter().position(|port| port.id == id);
+        let declared = self.input_ports.get(&id).copied();
         if position.is_none() || declared.is_some_and(|declared| Some(declared) != position) {
             let described = self.layer.describe();
             let message = match position {
@@ -198,7 +204,7 @@ impl<'a> Wiring<'a> {
         let positions: BTreeMap<u64, usize> =
             externals.keys().enumerate().map(|(position, &id)| (id, position)).collect();
         for (&id, &position) in &positions {
-            let declared = self.layer.output_ports.iter().position(|port| port.id == id);
+            let declared = self.output_ports.get(&id).copied();
             if declared != Some(position) {
                 let span = externals.get(&id).copied().unwrap_or(self.layer.span);
                 let described = self.layer.describe();

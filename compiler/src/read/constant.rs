@@ -2,6 +2,7 @@
 
 use super::net::Context;
 use super::number::{self, NumberError};
+use super::shape::RANK_LIMIT;
 use super::{Attribute, Layer};
 use crate::diag::{Diagnostic, Diagnostics, codes, quote};
 use crate::element::ElementType;
@@ -117,6 +118,9 @@ fn shape(attribute: &Attribute) -> Result<Vec<usize>, Diagnostic> {
         let message = format!("the shape {} of a constant {reason}", quote(text));
         Diagnostic::error(code, message).at(attribute.value_span)
     };
+    if inner.split(',').nth(RANK_LIMIT).is_some() {
+        return Err(bad(&codes::LIMIT, "has too many dimensions"));
+    }
     let dims: Vec<usize> = inner
         .split(',')
         .map(|part| match number::unsigned(part.trim()) {
@@ -174,6 +178,8 @@ fn check(mut constant: Constant, layer: &Layer, context: &Context<'_>) -> Result
         return Err(Diagnostic::error(&codes::CONSTANT_SIZE, message).at(place("size")));
     }
     match &mut constant.location {
+        // The format of text says itself how long it is.
+        Location::Inline(_) if constant.element == ElementType::String => {}
         Location::Inline(bytes) => inline(bytes, need, layer)?,
         Location::Weights { offset, len } => {
             if packed {
@@ -199,9 +205,6 @@ fn check(mut constant: Constant, layer: &Layer, context: &Context<'_>) -> Result
 }
 
 fn inline(bytes: &mut Arc<[u8]>, need: usize, layer: &Layer) -> Result<(), Diagnostic> {
-    if need == 0 {
-        return Ok(());
-    }
     match bytes.get(..need) {
         Some(exact) => {
             *bytes = exact.into();

@@ -26,6 +26,9 @@ impl DimRange {
     }
 }
 
+/// Dimensions that a shape can have; real ones have at most ten or so.
+pub const RANK_LIMIT: usize = 128;
+
 /// A shape with ranges.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
 pub struct Dims {
@@ -59,6 +62,9 @@ pub fn parse(text: &str) -> Result<Dims, String> {
     }
     if inner.is_empty() {
         return Ok(Dims::default());
+    }
+    if inner.split(',').nth(RANK_LIMIT).is_some() {
+        return Err(format!("there are more than {RANK_LIMIT} dimensions"));
     }
     let dims = inner
         .split(',')

@@ -163,3 +163,42 @@ fn hostile_sizes_are_fast_and_small() {
     assert!(read(&source(&net(11, &layers, &broken), &[]), &mut diagnostics).is_none());
     assert_eq!(diagnostics.iter().filter(|d| d.level == Level::Error).count(), Diagnostics::CAPACITY);
 }
+
+#[test]
+fn hostile_widths_are_linear() {
+    let many = 12_500;
+    let list = |f: &dyn Fn(usize) -> String| (0..many).map(f).collect::<String>();
+    let parameters = list(&|i| format!("<layer id='{i}' name='p' type='Parameter' version='opset1'/>"));
+    let inputs = list(&|i| format!("<input external_port_id='{i}' internal_layer_id='{i}'/>"));
+    let outputs = list(&|i| format!("<output external_port_id='{i}' internal_layer_id='0'/>"));
+    let ports = list(&|i| format!("<port id='{i}' precision='FP32'/>"));
+    let edges = list(&|i| format!("<edge from-layer='0' from-port='0' to-layer='1' to-port='{i}'/>"));
+    let xml = format!(
+        "<net version='11'><layers>{}<layer id='1' name='n' type='TensorIterator' version='opset1'><port_map>{inputs}{outputs}\
+         </port_map><input>{ports}</input><output>{ports}</output><body><layers>{parameters}</layers></body></layer>{}\
+         </layers><edges>{edges}<edge from-layer='1' from-port='7' to-layer='2' to-port='0'/></edges></net>",
+        layer(0, "Parameter", 0, ""),
+        layer(2, "Result", 1, ""),
+    );
+    let mut diagnostics = Diagnostics::new();
+    assert!(read(&source(&xml, &[]), &mut diagnostics).is_none());
+    assert!(diagnostics.iter().all(|d| d.message == "the body has no Result with id 0"));
+
+    let attributes = list(&|i| format!(" a{i}='{i}'"));
+    let net = good(&source(&net(11, &[layer(0, "Parameter", 0, &attributes)], &[]), &[]));
+    let attributes = Attributes::new(&net.layers[0]);
+    for name in 0..50 {
+        assert!(!attributes.has(&format!("b{name}")));
+    }
+    assert_eq!(attributes.finish(&[]).len(), 20);
+
+    let doctype = format!("<!DOCTYPE net [{}]><net version='11'/>", list(&|i| format!("<!ENTITY e{i} 'x'>")));
+    good(&source(&doctype, &[]));
+    let cycles: Vec<_> = (0..many).map(|i| (i, 1, (i + 1) % many, 0)).chain([(0, 1, many, 0)]).collect();
+    let mut layers: Vec<String> = (0..many).map(|i| layer(i, "ReLU", 1, "")).collect();
+    layers.push(layer(many, "Result", 1, ""));
+    let mut diagnostics = Diagnostics::new();
+    let xml = super::tests::net(11, &layers, &cycles);
+    assert!(read(&source(&xml, &[]), &mut diagnostics).is_none());
+    assert!(diagnostics.len() == 1 && diagnostics.to_string().len() < 2000);
+}

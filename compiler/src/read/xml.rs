@@ -4,7 +4,7 @@ use crate::diag::{Diagnostic, Span, codes, quote};
 use quick_xml::events::attributes::{AttrError, Attribute as RawAttribute};
 use quick_xml::events::{BytesStart, Event};
 use quick_xml::name::QName;
-use quick_xml::{Error, Reader, XmlVersion};
+use quick_xml::{Reader, XmlVersion};
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 
@@ -200,7 +200,7 @@ impl<'a> Parser<'a> {
             let normalized = attribute.normalized_value(XmlVersion::Implicit1_0);
             if let Err(error) = normalized {
                 let span = record.value.span();
-                let message = format!("the attribute has a bad character reference: {error}");
+                let message = format!("the attribute has a bad character reference: {}", describe(&error));
                 return Err(syntax(message, span.start, span.end)
                     .help("write `&amp;` for `&`; only the five predefined entities are supported"));
             }
@@ -223,7 +223,7 @@ fn syntax(message: String, start: usize, end: usize) -> Diagnostic {
     Diagnostic::error(&codes::XML, message).at(Span::new(start, end))
 }
 
-fn describe(error: &Error) -> String {
+fn describe(error: &impl std::fmt::Display) -> String {
     // Messages of the parser quote names from the file: escape them.
     let text = error.to_string();
     let mut out = String::new();

@@ -131,6 +131,9 @@ fn replace_digit(text: &mut [u8], random: &mut Random) {
 
 fn edit_lines(text: &mut Vec<u8>, random: &mut Random) {
     let mut lines: Vec<Vec<u8>> = text.split_inclusive(|&b| b == b'\n').map(<[u8]>::to_vec).collect();
+    if lines.is_empty() {
+        return;
+    }
     let (one, other) = (random.below(lines.len()), random.below(lines.len()));
     match random.below(3) {
         0 => lines.swap(one, other),
