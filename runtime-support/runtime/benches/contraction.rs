@@ -64,15 +64,66 @@ fn best(mut f: impl FnMut()) -> f64 {
     best
 }
 
+/// Operands are aligned as in an arena or a weights blob.
+#[derive(Clone, Copy)]
+#[repr(C, align(64))]
+struct Line([f32; 16]);
+
+fn aligned(n: usize, x: f32) -> Vec<Line> {
+    vec![Line([x; 16]); n.div_ceil(16)]
+}
+
+fn floats(lines: &mut [Line]) -> &mut [f32] {
+    // SAFETY: a line is 16 floats without padding.
+    unsafe { std::slice::from_raw_parts_mut(lines.as_mut_ptr().cast(), lines.len() * 16) }
+}
+
+/// GFLOP/s of independent fused multiply-adds that never leave registers; clocks change, so it is measured often.
+fn peak(cx: Cx<'_>) -> f64 {
+    const N: usize = 1_000_000;
+    #[cfg(target_arch = "x86_64")]
+    {
+        use std::arch::x86_64::*;
+        macro_rules! chains {
+            ($name:ident, $feature:literal, $set:ident, $fma:ident, $lanes:literal) => {
+                #[target_feature(enable = $feature)]
+                unsafe fn $name() -> f64 {
+                    let b = $set(0.999);
+                    let mut x = [$set(1.0); 12];
+                    for _ in 0..N {
+                        x.iter_mut().for_each(|x| *x = $fma(*x, b, b));
+                    }
+                    black_box(x);
+                    (N * 12 * 2 * $lanes) as f64
+                }
+            };
+        }
+        chains!(avx512, "avx512f", _mm512_set1_ps, _mm512_fmadd_ps, 16);
+        chains!(avx2, "avx2,fma", _mm256_set1_ps, _mm256_fmadd_ps, 8);
+        let mut work = 0.0;
+        let time = best(|| match cx.isa() {
+            // SAFETY: the context proves the instruction set.
+            Isa::Avx512 => work = unsafe { avx512() },
+            // SAFETY: the context proves the instruction set.
+            Isa::Avx2 => work = unsafe { avx2() },
+            _ => {}
+        });
+        return work / time / 1e9;
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    f64::NAN
+}
+
 fn measure(cx: Cx<'_>, c: &Contraction, a_len: usize) -> f64 {
-    let a = vec![0.01f32; a_len];
-    let mut w = vec![0.0f32; packed_len(c.cols, c.k(), c.panel)];
-    pack(c.cols, c.k(), c.panel, &mut w, |_, _| 0.01);
-    let (bias, mut out) = (vec![0.1f32; c.cols], vec![0.0f32; c.m() * c.cols]);
-    assert!(c.fits(a[..].src().extent(), w.len(), out[..].src().extent()));
+    let (mut a, mut w) = (aligned(a_len, 0.01), aligned(packed_len(c.cols, c.k(), c.panel), 0.0));
+    let (mut bias, mut out) = (aligned(c.cols, 0.1), aligned(c.m() * c.cols, 0.0));
+    let (a, w, bias, out) = (&*floats(&mut a), floats(&mut w), &*floats(&mut bias), floats(&mut out));
+    pack(c.cols, c.k(), c.panel, w, |_, _| 0.01);
+    let w = &*w;
+    assert!(c.fits(a.src().extent(), w.len(), out.src().extent()));
     best(|| {
-        let epilogue = Epilogue { bias: Some(&bias), clamp: Some((0.0, f32::INFINITY)), ..Epilogue::NONE };
-        c.run(cx, a[..].src(), &w, out[..].dst(), epilogue);
+        let epilogue = Epilogue { bias: Some(bias), clamp: Some((0.0, f32::INFINITY)), ..Epilogue::NONE };
+        c.run(cx, a.src(), w, out.dst(), epilogue);
         black_box(&out);
     })
 }
@@ -94,7 +145,8 @@ fn main() {
         let (c, a_len) = convolution(shape);
         let time = measure(cx, &c, a_len);
         let work = 2.0 * (c.m() * c.k() * c.cols) as f64;
-        println!("{name:32} {:8.3} ms {:7.1} GFLOP/s", time * 1e3, work / time / 1e9);
+        let (speed, peak) = (work / time / 1e9, peak(cx));
+        println!("{name:32} {:8.3} ms {speed:7.1} GFLOP/s {:5.1} % of {peak:.0}", time * 1e3, 100.0 * speed / peak);
         (total, flops) = (total + time * count as f64, flops + work * count as f64);
     }
     println!("{} total {:.1} ms, {:.1} GFLOP/s", isa.name(), total * 1e3, flops / total / 1e9);

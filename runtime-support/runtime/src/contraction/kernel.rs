@@ -1,5 +1,5 @@
 //! Micro-kernels: one register tile of rows x columns over all of k. Compiled once per (instruction set, rows, vectors).
-use super::Contraction;
+use super::{Bound, Contraction};
 use crate::simd::Simd;
 
 /// Rows of a block whose addresses are tabled; also bounds the stack that a contraction takes.
@@ -62,21 +62,71 @@ pub(super) struct KernelSet {
 /// Widths in descending order.
 pub(super) type Kernels = &'static [&'static KernelSet];
 
-/// Bit i set: row i of the tile takes its operand at this index of the bounds' tap axis `axis`.
+/// Bit i set: row i of the tile is not in the padding at this index of tap axis `axis`.
 #[inline(always)]
-fn valid_rows<const MR: usize>(args: &Args<'_>, axis: usize, index: usize) -> u32 {
+fn valid_rows<const MR: usize>(args: &Args<'_>, axis: u8, index: usize) -> u32 {
     let mut mask = (1u32 << MR) - 1;
     for (b, bound) in args.c.bounds.iter().enumerate() {
-        let counts = bound.limit != 0 && (usize::from(bound.tap) == axis || axis == 0 && bound.tap > 3);
-        if counts {
+        // Bounds without a tap axis count as bounds of the first.
+        if bound.limit != 0 && (bound.tap == axis || axis == 0 && bound.tap == Bound::NO_AXIS) {
             for i in 0..MR {
                 let (first, count) = (args.block.first[b][args.row + i], args.block.count[b][args.row + i]);
-                let ok = (index as u16).wrapping_sub(first) < count;
-                mask &= !(u32::from(!ok) << i);
+                mask &= !(u32::from((index as u16).wrapping_sub(first) >= count) << i);
             }
         }
     }
     mask
+}
+
+/// The last tap axis in runs within which no row enters or leaves the padding.
+struct Segments<const MR: usize> {
+    /// First index after the run ...
+    end: [u16; MOST_SEGMENTS],
+    /// ... and which rows are valid in it.
+    mask: [u32; MOST_SEGMENTS],
+}
+
+/// Every row has a first and an end.
+const MOST_SEGMENTS: usize = 2 * 12 + 1;
+
+impl<const MR: usize> Segments<MR> {
+    /// A single run.
+    #[inline(always)]
+    fn whole(extent: usize) -> Self {
+        Segments { end: [extent as u16; MOST_SEGMENTS], mask: [(1 << MR) - 1; MOST_SEGMENTS] }
+    }
+
+    /// Runs at the border of the input.
+    #[inline(never)]
+    fn split(args: &Args<'_>) -> Self {
+        let extent = args.c.taps[3].extent as u16;
+        let (mut first, mut end) = ([0u16; MR], [extent; MR]);
+        for (b, bound) in args.c.bounds.iter().enumerate() {
+            if bound.limit != 0 && bound.tap == 3 {
+                for i in 0..MR {
+                    let (f, count) = (args.block.first[b][args.row + i], args.block.count[b][args.row + i]);
+                    first[i] = first[i].max(f);
+                    end[i] = end[i].min(f + count).max(first[i]);
+                }
+            }
+        }
+        let mut segments = Self::whole(extent as usize);
+        let mut t = 0;
+        for (segment_end, segment_mask) in segments.end.iter_mut().zip(&mut segments.mask) {
+            let (mut mask, mut next) = (0, extent);
+            for i in 0..MR {
+                mask |= u32::from(first[i] <= t && t < end[i]) << i;
+                let change = if t < first[i] { first[i] } else { end[i] };
+                next = if t < change && change < next { change } else { next };
+            }
+            (*segment_end, *segment_mask) = (next, mask);
+            t = next;
+            if t >= extent {
+                break;
+            }
+        }
+        segments
+    }
 }
 
 /// Accumulates `len` products per output: rows of the left operand times consecutive weight rows. Returns the next weights.
@@ -122,36 +172,36 @@ unsafe fn taps<S: Simd, const MR: usize, const NV: usize>(
     args: &Args<'_>,
     acc: &mut [[S::F32; NV]; MR],
     at: isize,
-    outer: u32,
-    inside: bool,
+    (outer, segments): (u32, &Segments<MR>),
     w: *const f32,
 ) -> *const f32 {
-    let (c, all) = (args.c, (1u32 << MR) - 1);
-    let (last, mut w, mut at) = (c.taps[3], w, at);
-    let start: [*const f32; MR] = core::array::from_fn(|i| args.a.wrapping_offset(args.block.a[args.row + i]));
-    // Adjacent taps are one longer run.
-    let (count, run) =
-        if inside && last.a == c.depth as isize { (1, last.extent * c.depth) } else { (last.extent, c.depth) };
-    for t in 0..count {
-        let mask = if inside { all } else { outer & valid_rows::<MR>(args, 3, t) };
-        if mask == all {
-            let rows = core::array::from_fn(|i| start[i].wrapping_offset(at));
-            // SAFETY: all rows are inside the operand, as checked by `Contraction::fits`.
-            w = unsafe { accumulate::<S, MR, NV>(s, acc, &rows, run, w, args.w_stride) };
-        } else {
+    let (last, depth, all) = (args.c.taps[3], args.c.depth, (1u32 << MR) - 1);
+    let (mut w, mut at, mut t, mut segment) = (w, at, 0, 0);
+    while t < last.extent {
+        let (end, mask) = (usize::from(segments.end[segment]), segments.mask[segment] & outer);
+        segment += 1;
+        // Adjacent taps are one longer run.
+        let adjacent = last.a == depth as isize;
+        let (count, run) = if adjacent { (1, (end - t) * depth) } else { (end - t, depth) };
+        let step = if adjacent { run as isize } else { last.a };
+        t = end;
+        for _ in 0..count {
             let mut done = 0;
             while done < run {
-                let len = if run - done < ZEROS { run - done } else { ZEROS };
-                let rows = core::array::from_fn(|i| {
-                    let inner = start[i].wrapping_offset(at).wrapping_add(done);
+                // Rows in the padding read zeros, of which there are not many.
+                let len = if mask == all || run - done < ZEROS { run - done } else { ZEROS };
+                let rows: [*const f32; MR] = core::array::from_fn(|i| {
+                    let start = args.a.wrapping_offset(args.block.a[args.row + i]);
+                    let inner = start.wrapping_offset(at).wrapping_add(done);
                     if mask >> i & 1 == 1 { inner } else { ZERO_ROW.as_ptr() }
                 });
-                // SAFETY: rows in the mask are inside the operand, the others read at most ZEROS zeros.
+                // SAFETY: rows in the mask are inside the operand, as checked by `Contraction::fits`; the others read
+                // at most ZEROS zeros.
                 w = unsafe { accumulate::<S, MR, NV>(s, acc, &rows, len, w, args.w_stride) };
                 done += len;
             }
+            at = at.wrapping_add(step);
         }
-        at = at.wrapping_add(last.a);
     }
     w
 }
@@ -165,19 +215,21 @@ pub(super) unsafe fn tile<S: Simd, const MR: usize, const NV: usize>(s: S, args:
     let c = args.c;
     let inside = args.block.inside[args.row..].iter().take(MR).all(|inside| *inside);
     let mut acc = [[s.splat(0.0); NV]; MR];
+    let segments = if inside { Segments::whole(c.taps[3].extent) } else { Segments::<MR>::split(args) };
     let mut w = args.w;
     let [t0, t1, t2, _] = c.taps;
+    let valid = |axis, index| if inside { (1 << MR) - 1 } else { valid_rows::<MR>(args, axis, index) };
     for i0 in 0..t0.extent {
-        let mask0 = if inside { 0 } else { valid_rows::<MR>(args, 0, i0) };
+        let mask0 = valid(0, i0);
         for i1 in 0..t1.extent {
-            let mask1 = if inside { 0 } else { mask0 & valid_rows::<MR>(args, 1, i1) };
+            let mask1 = mask0 & valid(1, i1);
             for i2 in 0..t2.extent {
-                let mask2 = if inside { 0 } else { mask1 & valid_rows::<MR>(args, 2, i2) };
+                let mask2 = mask1 & valid(2, i2);
                 let at = (i0 as isize).wrapping_mul(t0.a);
                 let at =
                     at.wrapping_add((i1 as isize).wrapping_mul(t1.a)).wrapping_add((i2 as isize).wrapping_mul(t2.a));
                 // SAFETY: promised by the caller.
-                w = unsafe { taps::<S, MR, NV>(s, args, &mut acc, at, mask2, inside, w) };
+                w = unsafe { taps::<S, MR, NV>(s, args, &mut acc, at, (mask2, &segments), w) };
             }
         }
     }
