@@ -23,6 +23,7 @@ pub mod pod;
 pub mod raw;
 mod simd;
 pub mod view;
+pub mod window;
 
 #[doc(hidden)]
 pub mod __private;

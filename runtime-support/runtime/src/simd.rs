@@ -29,4 +29,8 @@ pub(crate) trait Simd: Copy {
     fn max(self, a: Self::F32, b: Self::F32) -> Self::F32;
     /// The lesser one; `b` if either is NaN.
     fn min(self, a: Self::F32, b: Self::F32) -> Self::F32;
+    /// a / b
+    fn div(self, a: Self::F32, b: Self::F32) -> Self::F32;
+    /// `a` where it is NaN, else `b`.
+    fn keep_nan(self, a: Self::F32, b: Self::F32) -> Self::F32;
 }

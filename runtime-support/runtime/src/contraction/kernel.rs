@@ -1,31 +1,14 @@
 //! Micro-kernels: one register tile of rows x columns over all of k. Compiled once per (instruction set, rows, vectors).
-use super::{Bound, Contraction};
+use super::Contraction;
+use super::table::Block;
 use crate::simd::Simd;
 
-/// Rows of a block whose addresses are tabled; also bounds the stack that a contraction takes.
-pub(super) const BLOCK: usize = if cfg!(target_pointer_width = "64") { 240 } else { 24 };
 /// Length of the row of zeros that stands for padding; longer runs are cut.
 const ZEROS: usize = if cfg!(target_pointer_width = "64") { 256 } else { 32 };
 static ZERO_ROW: [f32; ZEROS] = [0.0; ZEROS];
 
-/// Addresses of the rows of one block.
-pub(super) struct Block {
-    /// Element of the left operand at tap 0.
-    pub a: [isize; BLOCK],
-    /// Element of the result.
-    pub out: [usize; BLOCK],
-    /// Element of the residual.
-    pub residual: [usize; BLOCK],
-    /// Per bound: first valid index of its tap axis ...
-    pub first: [[u16; BLOCK]; 3],
-    /// ... and the number of valid ones.
-    pub count: [[u16; BLOCK]; 3],
-    /// Whether all taps are valid.
-    pub inside: [bool; BLOCK],
-}
-
 /// Everything a micro-kernel needs to know about its tile.
-pub(super) struct Args<'a> {
+pub(crate) struct Args<'a> {
     pub c: &'a Contraction,
     pub block: &'a Block,
     /// First row of the tile in the block.
@@ -61,22 +44,6 @@ pub(super) struct KernelSet {
 
 /// Widths in descending order.
 pub(super) type Kernels = &'static [&'static KernelSet];
-
-/// Bit i set: row i of the tile is not in the padding at this index of tap axis `axis`.
-#[inline(always)]
-fn valid_rows<const MR: usize>(args: &Args<'_>, axis: u8, index: usize) -> u32 {
-    let mut mask = (1u32 << MR) - 1;
-    for (b, bound) in args.c.bounds.iter().enumerate() {
-        // Bounds without a tap axis count as bounds of the first.
-        if bound.limit != 0 && (bound.tap == axis || axis == 0 && bound.tap == Bound::NO_AXIS) {
-            for i in 0..MR {
-                let (first, count) = (args.block.first[b][args.row + i], args.block.count[b][args.row + i]);
-                mask &= !(u32::from((index as u16).wrapping_sub(first) >= count) << i);
-            }
-        }
-    }
-    mask
-}
 
 /// The last tap axis in runs within which no row enters or leaves the padding.
 struct Segments<const MR: usize> {
@@ -218,7 +185,9 @@ pub(super) unsafe fn tile<S: Simd, const MR: usize, const NV: usize>(s: S, args:
     let segments = if inside { Segments::whole(c.taps[3].extent) } else { Segments::<MR>::split(args) };
     let mut w = args.w;
     let [t0, t1, t2, _] = c.taps;
-    let valid = |axis, index| if inside { (1 << MR) - 1 } else { valid_rows::<MR>(args, axis, index) };
+    let valid = |axis, index| {
+        if inside { (1 << MR) - 1 } else { args.block.valid_rows::<MR>(&c.bounds, args.row, axis, index) }
+    };
     for i0 in 0..t0.extent {
         let mask0 = valid(0, i0);
         for i1 in 0..t1.extent {
@@ -242,7 +211,11 @@ pub(super) unsafe fn tile<S: Simd, const MR: usize, const NV: usize>(s: S, args:
 /// # Safety
 /// As [`tile`].
 #[inline(always)]
-unsafe fn finish<S: Simd, const MR: usize, const NV: usize>(s: S, args: &Args<'_>, acc: &mut [[S::F32; NV]; MR]) {
+pub(crate) unsafe fn finish<S: Simd, const MR: usize, const NV: usize>(
+    s: S,
+    args: &Args<'_>,
+    acc: &mut [[S::F32; NV]; MR],
+) {
     // SAFETY: the caller promises MR rows and NV vectors at all of these addresses.
     unsafe {
         if args.buffer != 0 {

@@ -4,10 +4,12 @@
 //! where addresses are affine in row, tap and batch indices, and bounds replace taps in the padding by zeros.
 mod driver;
 mod epilogue;
-mod kernel;
+pub(crate) mod job;
+pub(crate) mod kernel;
 mod kernels;
 mod pack;
 mod reach;
+pub(crate) mod table;
 
 pub use epilogue::{Epilogue, Tile};
 pub use pack::{pack, pack_strided, packed_len};
@@ -254,4 +256,4 @@ const fn furthest(axes: &[(usize, usize)], offset: usize, run: usize) -> Option<
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -59,4 +59,14 @@ impl Simd for Avx2 {
         // SAFETY: the token proves the instruction set.
         unsafe { _mm256_min_ps(a, b) }
     }
+    #[inline(always)]
+    fn div(self, a: __m256, b: __m256) -> __m256 {
+        // SAFETY: the token proves the instruction set.
+        unsafe { _mm256_div_ps(a, b) }
+    }
+    #[inline(always)]
+    fn keep_nan(self, a: __m256, b: __m256) -> __m256 {
+        // SAFETY: the token proves the instruction set.
+        unsafe { _mm256_blendv_ps(b, a, _mm256_cmp_ps::<_CMP_UNORD_Q>(a, a)) }
+    }
 }

@@ -59,4 +59,14 @@ impl Simd for Avx512 {
         // SAFETY: the token proves the instruction set.
         unsafe { _mm512_min_ps(a, b) }
     }
+    #[inline(always)]
+    fn div(self, a: __m512, b: __m512) -> __m512 {
+        // SAFETY: the token proves the instruction set.
+        unsafe { _mm512_div_ps(a, b) }
+    }
+    #[inline(always)]
+    fn keep_nan(self, a: __m512, b: __m512) -> __m512 {
+        // SAFETY: the token proves the instruction set.
+        unsafe { _mm512_mask_mov_ps(b, _mm512_cmp_ps_mask::<_CMP_UNORD_Q>(a, a), a) }
+    }
 }

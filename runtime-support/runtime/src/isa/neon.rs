@@ -50,4 +50,14 @@ impl Simd for Neon {
         // SAFETY: NEON is part of the target.
         unsafe { vbslq_f32(vcltq_f32(a, b), a, b) }
     }
+    #[inline(always)]
+    fn div(self, a: float32x4_t, b: float32x4_t) -> float32x4_t {
+        // SAFETY: NEON is part of the target.
+        unsafe { vdivq_f32(a, b) }
+    }
+    #[inline(always)]
+    fn keep_nan(self, a: float32x4_t, b: float32x4_t) -> float32x4_t {
+        // SAFETY: NEON is part of the target.
+        unsafe { vbslq_f32(vceqq_f32(a, a), b, a) }
+    }
 }

@@ -48,4 +48,64 @@ impl Simd for Scalar {
     fn min(self, a: [f32; 4], b: [f32; 4]) -> [f32; 4] {
         zip(a, b, |a, b| if a < b { a } else { b })
     }
+    #[inline(always)]
+    fn div(self, a: [f32; 4], b: [f32; 4]) -> [f32; 4] {
+        zip(a, b, |a, b| a / b)
+    }
+    #[inline(always)]
+    fn keep_nan(self, a: [f32; 4], b: [f32; 4]) -> [f32; 4] {
+        zip(a, b, |a, b| if a.is_nan() { a } else { b })
+    }
+}
+
+/// One number at a time: the last columns.
+#[derive(Clone, Copy)]
+pub(crate) struct Single;
+
+impl Simd for Single {
+    type F32 = f32;
+    const LANES: usize = 1;
+
+    #[inline(always)]
+    fn splat(self, x: f32) -> f32 {
+        x
+    }
+    #[inline(always)]
+    unsafe fn load(self, p: *const f32) -> f32 {
+        // SAFETY: promised by the caller.
+        unsafe { *p }
+    }
+    #[inline(always)]
+    unsafe fn store(self, p: *mut f32, v: f32) {
+        // SAFETY: promised by the caller.
+        unsafe { *p = v }
+    }
+    #[inline(always)]
+    fn add(self, a: f32, b: f32) -> f32 {
+        a + b
+    }
+    #[inline(always)]
+    fn mul(self, a: f32, b: f32) -> f32 {
+        a * b
+    }
+    #[inline(always)]
+    fn mul_add(self, a: f32, b: f32, c: f32) -> f32 {
+        a * b + c
+    }
+    #[inline(always)]
+    fn max(self, a: f32, b: f32) -> f32 {
+        if a > b { a } else { b }
+    }
+    #[inline(always)]
+    fn min(self, a: f32, b: f32) -> f32 {
+        if a < b { a } else { b }
+    }
+    #[inline(always)]
+    fn div(self, a: f32, b: f32) -> f32 {
+        a / b
+    }
+    #[inline(always)]
+    fn keep_nan(self, a: f32, b: f32) -> f32 {
+        if a.is_nan() { a } else { b }
+    }
 }

@@ -59,4 +59,17 @@ impl Simd for Sse2 {
         // SAFETY: the token proves the instruction set.
         unsafe { _mm_min_ps(a, b) }
     }
+    #[inline(always)]
+    fn div(self, a: __m128, b: __m128) -> __m128 {
+        // SAFETY: the token proves the instruction set.
+        unsafe { _mm_div_ps(a, b) }
+    }
+    #[inline(always)]
+    fn keep_nan(self, a: __m128, b: __m128) -> __m128 {
+        // SAFETY: the token proves the instruction set.
+        unsafe {
+            let nan = _mm_cmpunord_ps(a, a);
+            _mm_or_ps(_mm_and_ps(nan, a), _mm_andnot_ps(nan, b))
+        }
+    }
 }

@@ -45,4 +45,12 @@ impl Simd for Wasm128 {
     fn min(self, a: v128, b: v128) -> v128 {
         f32x4_pmin(b, a)
     }
+    #[inline(always)]
+    fn div(self, a: v128, b: v128) -> v128 {
+        f32x4_div(a, b)
+    }
+    #[inline(always)]
+    fn keep_nan(self, a: v128, b: v128) -> v128 {
+        v128_bitselect(b, a, f32x4_eq(a, a))
+    }
 }

@@ -1,0 +1,133 @@
+//! One batch of a contraction or window, and how its tiles are finished.
+use super::kernel::Args;
+use super::table::step;
+use super::{Contraction, Epilogue, Tile};
+use crate::raw::{Dst, Src};
+
+/// Most rows and columns of a micro-kernel.
+pub(crate) const MOST_ROWS: usize = 12;
+const MOST_COLS: usize = 32;
+
+/// One batch: operands moved to its start.
+pub(crate) struct Job<'a> {
+    pub c: &'a Contraction,
+    pub batch: [usize; 2],
+    pub a: *const f32,
+    pub w: *const f32,
+    pub out: *mut f32,
+    pub bias: *const f32,
+    pub residual: *const f32,
+    pub accumulate: bool,
+    pub clamp: Option<(f32, f32)>,
+}
+
+impl<'a> Job<'a> {
+    /// Moves the operands to a batch.
+    pub fn new(
+        c: &'a Contraction,
+        batch: [usize; 2],
+        a: Src<'_, f32>,
+        w: &[f32],
+        out: &mut Dst<'_, f32>,
+        epilogue: &Epilogue<'_>,
+    ) -> Self {
+        let ([b0, b1], [i0, i1]) = (c.batches, batch);
+        let at = |start: usize, s0: usize, s1: usize| {
+            start.wrapping_add(i0.wrapping_mul(s0)).wrapping_add(i1.wrapping_mul(s1))
+        };
+        let a_at = c.a_offset.wrapping_add(step(i0, b0.a)).wrapping_add(step(i1, b1.a));
+        let bias = epilogue.bias.map(|bias| bias.as_ptr().wrapping_add(at(0, b0.bias, b1.bias)));
+        let residual = epilogue.residual.map(|residual| residual.as_ptr());
+        let residual = residual.map(|p| p.wrapping_add(at(c.residual_offset, b0.residual, b1.residual)));
+        Job {
+            c,
+            batch,
+            a: a.as_ptr().wrapping_offset(a_at),
+            w: w.as_ptr().wrapping_add(at(0, b0.w, b1.w)),
+            out: out.as_mut_ptr().wrapping_add(at(c.out_offset, b0.out, b1.out)),
+            bias: bias.unwrap_or(core::ptr::null()),
+            residual: residual.unwrap_or(core::ptr::null()),
+            accumulate: epilogue.accumulate,
+            clamp: epilogue.clamp,
+        }
+    }
+
+    /// One tile: straight to the result, or through a buffer if columns are missing or a closure wants to see it.
+    ///
+    /// # Safety
+    /// The operands cover the tile; `compute` writes it as its arguments say.
+    pub unsafe fn tile(
+        &self,
+        cols: usize,
+        args: Args<'_>,
+        place: &Place,
+        then: &mut Option<&mut dyn FnMut(Tile<'_>)>,
+        compute: impl Fn(&Args<'_>),
+    ) {
+        if place.cols == cols && then.is_none() && !self.accumulate {
+            return compute(&args);
+        }
+        let mut buffer = [0.0f32; MOST_ROWS * MOST_COLS];
+        let out = args.out;
+        let args = Args { out: buffer.as_mut_ptr(), buffer: cols, ..args };
+        compute(&args);
+        let data = buffer.get_mut(..place.rows * cols).unwrap_or_default();
+        for (i, row) in data.chunks_exact_mut(cols).enumerate() {
+            let at = args.row + i;
+            // SAFETY: row and columns are inside the operands.
+            unsafe { self.epilogue(&args, out, at, &mut row[..place.cols]) };
+        }
+        if let Some(then) = then {
+            let (first_row, first_col) = (place.first_row, place.first_col);
+            then(Tile { batch: self.batch, first_row, first_col, cols: place.cols, stride: cols, data });
+        }
+        let data = buffer.get(..place.rows * cols).unwrap_or_default();
+        for (i, row) in data.chunks_exact(cols).enumerate() {
+            // SAFETY: row and columns are inside the result; the buffer is our own.
+            unsafe {
+                let to = out.add(args.block.out[args.row + i]);
+                core::ptr::copy_nonoverlapping(row.as_ptr(), to, place.cols);
+            }
+        }
+    }
+
+    /// Bias, residual, old output and clamp on one row of the buffer.
+    ///
+    /// # Safety
+    /// Row `at` of the block and the row's columns are inside the operands.
+    unsafe fn epilogue(&self, args: &Args<'_>, out: *mut f32, at: usize, row: &mut [f32]) {
+        let add = |row: &mut [f32], from: *const f32| {
+            for (i, x) in row.iter_mut().enumerate() {
+                // SAFETY: as promised for the row.
+                *x += unsafe { *from.add(i) };
+            }
+        };
+        if !args.bias.is_null() {
+            add(row, args.bias);
+        }
+        if !args.residual.is_null() {
+            add(row, args.residual.wrapping_add(args.block.residual[at]));
+        }
+        if self.accumulate {
+            add(row, out.wrapping_add(args.block.out[at]));
+        }
+        if let Some((low, high)) = self.clamp {
+            for x in row {
+                *x = crate::math::clamp(*x, low, high);
+            }
+        }
+    }
+}
+
+/// Where a tile lies in the result.
+pub(crate) struct Place {
+    pub rows: usize,
+    pub cols: usize,
+    pub first_row: usize,
+    pub first_col: usize,
+}
+
+/// `p + by`, or null.
+pub(crate) fn offset(p: *const f32, by: usize) -> *const f32 {
+    if p.is_null() { p } else { p.wrapping_add(by) }
+}

@@ -1,0 +1,200 @@
+//! Micro-kernels: a few output rows times a few vectors of channels, over a list of taps.
+use crate::contraction::kernel::{Args, finish};
+use crate::isa::Isa;
+use crate::isa::scalar::{Scalar, Single};
+use crate::simd::Simd;
+
+/// Rows of a tile.
+pub(super) const ROWS: usize = 4;
+/// Greatest number of columns of a tile.
+pub(super) const MOST_COLS: usize = 32;
+/// Taps that are listed at a time.
+pub(super) const LIST: usize = 64;
+
+/// A tap of the window at one tile.
+#[derive(Clone, Copy)]
+pub(super) struct TapAt {
+    /// Elements from the tile's rows.
+    pub at: isize,
+    /// Index among all taps.
+    pub index: usize,
+    /// Bit i: row i of the tile is not in the padding.
+    pub rows: u32,
+}
+
+/// Everything a micro-kernel needs to know about its tile.
+pub(super) struct WindowArgs<'a> {
+    pub tile: &'a Args<'a>,
+    pub taps: &'a [TapAt],
+    /// Accumulators between lists of taps: rows of `MOST_COLS`.
+    pub partial: *mut f32,
+    /// Whether this is the first, the last list of taps.
+    pub first: bool,
+    pub last: bool,
+    /// Divisor of each row (average only).
+    pub divisors: [f32; ROWS],
+}
+
+/// # Safety
+/// The machine has the instruction set; all addresses are valid for the kernel's rows and columns.
+pub(super) type Kernel = unsafe fn(&WindowArgs<'_>);
+
+/// Kernels of one width, for 1.. `ROWS` rows, per operation.
+pub(super) struct KernelSet {
+    pub cols: usize,
+    pub depthwise: [Kernel; ROWS],
+    pub max: [Kernel; ROWS],
+    pub average: [Kernel; ROWS],
+}
+
+const DEPTHWISE: u8 = 0;
+const MAX: u8 = 1;
+const AVERAGE: u8 = 2;
+
+/// One step of the operation: accumulator and input; depthwise also the weight.
+#[inline(always)]
+fn combine<S: Simd, const OPERATION: u8>(s: S, acc: S::F32, x: S::F32, w: S::F32) -> S::F32 {
+    match OPERATION {
+        DEPTHWISE => s.mul_add(x, w, acc),
+        MAX => s.keep_nan(acc, s.max(acc, x)),
+        _ => s.add(acc, x),
+    }
+}
+
+/// The whole tile.
+///
+/// # Safety
+/// As [`Kernel`]; the caller is compiled for the instruction set of `S`.
+#[inline(always)]
+unsafe fn tile<S: Simd, const OPERATION: u8, const MR: usize, const NV: usize>(s: S, args: &WindowArgs<'_>) {
+    let (t, all) = (args.tile, (1u32 << MR) - 1);
+    let neutral = s.splat(if OPERATION == MAX { f32::NEG_INFINITY } else { 0.0 });
+    let mut acc = [[neutral; NV]; MR];
+    let rows: [*const f32; MR] = core::array::from_fn(|i| t.a.wrapping_offset(t.block.a[t.row + i]));
+    // SAFETY: the caller promises MR rows and NV vectors at all valid taps, of the weights and of `partial`.
+    unsafe {
+        if !args.first {
+            for i in 0..MR {
+                for v in 0..NV {
+                    acc[i][v] = s.load(args.partial.add(i * MOST_COLS + v * S::LANES));
+                }
+            }
+        }
+        for tap in args.taps {
+            let mut w = [neutral; NV];
+            if OPERATION == DEPTHWISE {
+                for (v, w) in w.iter_mut().enumerate() {
+                    *w = s.load(t.w.add(tap.index * t.w_stride + v * S::LANES));
+                }
+            }
+            if tap.rows & all == all {
+                for i in 0..MR {
+                    for v in 0..NV {
+                        let x = s.load(rows[i].wrapping_offset(tap.at).add(v * S::LANES));
+                        acc[i][v] = combine::<S, OPERATION>(s, acc[i][v], x, w[v]);
+                    }
+                }
+            } else {
+                for i in 0..MR {
+                    if tap.rows >> i & 1 == 1 {
+                        for v in 0..NV {
+                            let x = s.load(rows[i].wrapping_offset(tap.at).add(v * S::LANES));
+                            acc[i][v] = combine::<S, OPERATION>(s, acc[i][v], x, w[v]);
+                        }
+                    }
+                }
+            }
+        }
+        if !args.last {
+            for i in 0..MR {
+                for v in 0..NV {
+                    s.store(args.partial.add(i * MOST_COLS + v * S::LANES), acc[i][v]);
+                }
+            }
+            return;
+        }
+        if OPERATION == AVERAGE {
+            for i in 0..MR {
+                for v in 0..NV {
+                    acc[i][v] = s.div(acc[i][v], s.splat(args.divisors[i]));
+                }
+            }
+        }
+        finish::<S, MR, NV>(s, t, &mut acc);
+    }
+}
+
+/// Instantiates `tile` for all operations and rows: `kernels!(name, token, vectors, columns, attribute)`.
+macro_rules! kernels {
+    ($name:ident, $token:expr, $vectors:literal, $cols:literal, $attribute:meta) => {
+        pub(super) static $name: KernelSet = KernelSet {
+            cols: $cols,
+            depthwise: kernels!(@rows $token, DEPTHWISE, $vectors, $attribute, 1 2 3 4),
+            max: kernels!(@rows $token, MAX, $vectors, $attribute, 1 2 3 4),
+            average: kernels!(@rows $token, AVERAGE, $vectors, $attribute, 1 2 3 4),
+        };
+    };
+    (@rows $token:expr, $operation:ident, $vectors:literal, $attribute:meta, $($rows:literal)*) => {
+        [$({
+            /// # Safety
+            /// As [`Kernel`].
+            #[$attribute]
+            unsafe fn kernel(args: &WindowArgs<'_>) {
+                // SAFETY: promised by the caller; this function has the target features.
+                unsafe { tile::<_, $operation, $rows, $vectors>($token, args) }
+            }
+            kernel
+        }),*]
+    };
+}
+
+kernels!(SINGLE_1, Single, 1, 1, inline(never));
+kernels!(SCALAR_4, Scalar, 1, 4, inline(never));
+
+#[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
+mod x86 {
+    use super::*;
+    use crate::isa::{avx2::Avx2, avx512::Avx512, sse2::Sse2};
+
+    kernels!(AVX512_32, Avx512::new(), 2, 32, target_feature(enable = "avx512f,avx512vl,avx512bw,avx512dq,fma,avx2"));
+    kernels!(AVX512_16, Avx512::new(), 1, 16, target_feature(enable = "avx512f,avx512vl,avx512bw,avx512dq,fma,avx2"));
+    kernels!(AVX2_16, Avx2::new(), 2, 16, target_feature(enable = "avx2,fma"));
+    kernels!(AVX2_8, Avx2::new(), 1, 8, target_feature(enable = "avx2,fma"));
+    kernels!(SSE2_8, Sse2::new(), 2, 8, target_feature(enable = "sse2"));
+    kernels!(SSE2_4, Sse2::new(), 1, 4, target_feature(enable = "sse2"));
+}
+
+#[cfg(all(target_arch = "aarch64", target_feature = "neon"))]
+mod arm {
+    use super::*;
+    use crate::isa::neon::Neon;
+
+    kernels!(NEON_16, Neon, 4, 16, inline(never));
+    kernels!(NEON_4, Neon, 1, 4, inline(never));
+}
+
+#[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
+mod wasm {
+    use super::*;
+    use crate::isa::wasm128::Wasm128;
+
+    kernels!(WASM_8, Wasm128, 2, 8, inline(never));
+    kernels!(WASM_4, Wasm128, 1, 4, inline(never));
+}
+
+/// The kernels of an instruction set, widest first; the last is one column wide.
+pub(super) fn of(isa: Isa) -> &'static [&'static KernelSet] {
+    match isa {
+        #[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
+        Isa::Avx512 => const { &[&x86::AVX512_32, &x86::AVX512_16, &x86::AVX2_8, &x86::SSE2_4, &SINGLE_1] },
+        #[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
+        Isa::Avx2 => const { &[&x86::AVX2_16, &x86::AVX2_8, &x86::SSE2_4, &SINGLE_1] },
+        #[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
+        Isa::Sse2 => const { &[&x86::SSE2_8, &x86::SSE2_4, &SINGLE_1] },
+        #[cfg(all(target_arch = "aarch64", target_feature = "neon"))]
+        Isa::Neon => const { &[&arm::NEON_16, &arm::NEON_4, &SINGLE_1] },
+        #[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
+        Isa::Wasm128 => const { &[&wasm::WASM_8, &wasm::WASM_4, &SINGLE_1] },
+        _ => const { &[&SCALAR_4, &SINGLE_1] },
+    }
+}

@@ -1,0 +1,134 @@
+//! Every instruction set against a definition in double precision, on random windows.
+extern crate std;
+use super::*;
+use crate::contraction::Tile;
+use crate::contraction::tests::Random;
+use crate::isa::Isa;
+use crate::view::View;
+use std::vec;
+use std::vec::Vec;
+
+/// A random pooling window over a padded, strided, dilated NHWC input; lengths of input and output.
+fn random_window(r: &mut Random) -> (Window, usize, usize) {
+    let most = [5, 40, 100][r.below(3)];
+    let channels = 1 + r.below(most);
+    let large = r.below(8) == 0;
+    let (kh, kw) = if large { (9 + r.below(3), 8 + r.below(9)) } else { (1 + r.below(4), 1 + r.below(4)) };
+    let (sh, sw, dh, dw) = (1 + r.below(2), 1 + r.below(3), 1 + r.below(2), 1 + r.below(2));
+    let (ph, pw) = (r.below(4), r.below(4));
+    let (h, w) = ((kh - 1) * dh + 1 + r.below(5), (kw - 1) * dw + 1 + r.below(12));
+    let (oh, ow) = ((h + 2 * ph - (kh - 1) * dh - 1) / sh + 1, (w + 2 * pw - (kw - 1) * dw - 1) / sw + 1);
+    let images = 1 + r.below(2);
+    let (line, pixel) = ((w * channels) as isize, channels as isize);
+    let row = |extent, a, out| RowAxis { extent, a, out, residual: out };
+    let window = Window {
+        rows: [
+            RowAxis::ONE,
+            row(images, line * h as isize, oh * ow * channels),
+            row(oh, sh as isize * line, ow * channels),
+            row(ow, sw as isize * pixel, channels),
+        ],
+        taps: [
+            Tap::ONE,
+            Tap::ONE,
+            Tap { extent: kh, a: dh as isize * line },
+            Tap { extent: kw, a: dw as isize * pixel },
+        ],
+        bounds: [
+            Bound { row: 2, tap: 2, stride: sh as isize, dilation: dh as isize, offset: -(ph as isize), limit: h },
+            Bound { row: 3, tap: 3, stride: sw as isize, dilation: dw as isize, offset: -(pw as isize), limit: w },
+            Bound::NONE,
+        ],
+        a_offset: -(ph as isize) * line - pw as isize * pixel,
+        channels,
+        ..Window::NEW
+    };
+    (window, images * h * w * channels, images * oh * ow * channels)
+}
+
+/// The taps of output row `m` that are not in the padding: (index, element of channel 0).
+fn valid_taps(c: &Window, m: usize) -> Vec<(usize, usize)> {
+    let [_, r1, r2, r3] = c.rows;
+    let row = [m / r3.extent / r2.extent % r1.extent, m / r3.extent % r2.extent, m % r3.extent].map(|i| i as isize);
+    let mut taps = Vec::new();
+    for y in 0..c.taps[2].extent {
+        for x in 0..c.taps[3].extent {
+            let at = |b: &Bound, r: isize, t: usize| {
+                (0..b.limit as isize).contains(&(b.offset + r * b.stride + t as isize * b.dilation))
+            };
+            if at(&c.bounds[0], row[1], y) && at(&c.bounds[1], row[2], x) {
+                let at = c.a_offset + row[0] * r1.a + row[1] * r2.a + row[2] * r3.a;
+                let at = at + y as isize * c.taps[2].a + x as isize * c.taps[3].a;
+                taps.push((y * c.taps[3].extent + x, at as usize));
+            }
+        }
+    }
+    taps
+}
+
+#[test]
+fn random_windows_match_the_definition_on_every_isa() {
+    let mut r = Random(0xfeed_5678);
+    for case in 0..300 {
+        let (c, a_len, out_len) = random_window(&mut r);
+        let (a, w) = (r.floats(a_len), r.floats(c.window() * c.channels));
+        let (bias, old) = (r.floats(c.channels), r.floats(out_len));
+        let (with_bias, accumulate, closure) = (r.below(2) == 0, r.below(4) == 0, r.below(4) == 0);
+        let operation = r.below(4);
+        assert!(c.fits(Extent::contiguous(a_len), Extent::contiguous(out_len)) && c.fits_weights(w.len()));
+        assert!(!c.fits_weights(w.len() - 1) && !c.fits(Extent::contiguous(a_len), Extent::contiguous(out_len - 1)));
+        for cx in Isa::ALL.into_iter().filter_map(Cx::with_isa) {
+            let mut out = old.clone();
+            let mut negate =
+                |mut tile: Tile<'_>| tile.rows().for_each(|(_, row)| row.iter_mut().for_each(|x| *x = -*x));
+            let epilogue = Epilogue {
+                bias: with_bias.then_some(&bias[..]),
+                accumulate,
+                then: if closure { Some(&mut negate) } else { None },
+                ..Epilogue::NONE
+            };
+            let (src, dst) = (a[..].src(), Dst::from_slice(&mut out));
+            match operation {
+                0 => c.depthwise(cx, src, &w, dst, epilogue),
+                1 => c.max(cx, src, dst, epilogue),
+                2 => c.average(cx, src, dst, Divisor::InBounds, epilogue),
+                _ => c.average(cx, src, dst, Divisor::Fixed(4.0), epilogue),
+            }
+            for m in 0..out_len / c.channels {
+                let taps = valid_taps(&c, m);
+                for n in 0..c.channels {
+                    let value = |(_, at): &(usize, usize)| f64::from(a[at + n]);
+                    let sum: f64 = taps.iter().map(value).sum();
+                    let mut want = match operation {
+                        0 => taps.iter().map(|t| value(t) * f64::from(w[t.0 * c.channels + n])).sum(),
+                        1 => taps.iter().map(value).fold(f64::NEG_INFINITY, f64::max),
+                        2 => sum / taps.len().max(1) as f64,
+                        _ => sum / 4.0,
+                    };
+                    let at = m * c.channels + n;
+                    want += if with_bias { f64::from(bias[n]) } else { 0.0 };
+                    want += if accumulate { f64::from(old[at]) } else { 0.0 };
+                    want = if closure { -want } else { want };
+                    let got = f64::from(out[at]);
+                    let near = got == want || (got - want).abs() <= 1e-4;
+                    assert!(near, "case {case} {:?} operation {operation} {m} {n}: {got} not {want}\n{c:?}", cx.isa());
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn max_keeps_nan_wherever_it_is() {
+    for cx in Isa::ALL.into_iter().filter_map(Cx::with_isa) {
+        for at in 0..3 {
+            let c =
+                Window { taps: [Tap::ONE, Tap::ONE, Tap::ONE, Tap { extent: 3, a: 33 }], channels: 33, ..Window::NEW };
+            let mut a = vec![1.0f32; 99];
+            a[at * 33..][..33].fill(f32::NAN);
+            let mut out = vec![0.0f32; 33];
+            c.max(cx, a[..].src(), Dst::from_slice(&mut out), Epilogue::NONE);
+            assert!(out.iter().all(|x| x.is_nan()), "{:?} {at}", cx.isa());
+        }
+    }
+}
