@@ -130,7 +130,11 @@ pub enum Unary {
     /// -1, 0 or 1; NaN stays NaN.
     Sign,
     Exp,
+    /// exp(x) - 1, accurate near zero.
+    ExpM1,
     Ln,
+    /// ln(1 + x), accurate near zero.
+    Ln1p,
     Sqrt,
     Sin,
     Cos,
