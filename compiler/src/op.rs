@@ -1,7 +1,9 @@
 //! What an operation is: parsed once, then asked for facts and for its defining loop nests.
 
+pub mod axes;
 pub mod broadcast;
 mod table;
+pub mod typing;
 
 pub use table::{OpDef, Support, lookup, one_output};
 

@@ -1,10 +1,30 @@
 //! Operation families: one file each. A new family is a `mod` line and a row of [`FAMILIES`].
 
+pub mod activation;
 pub mod binary;
+pub mod bitwise;
+pub mod comparison;
 pub mod convert;
+pub mod logical;
+pub mod promote;
+pub mod reduce;
+pub mod select;
+pub mod softmax;
 pub mod unary;
 
 use crate::op::OpDef;
 
 /// All operation tables, alphabetically.
-pub const FAMILIES: &[&[OpDef]] = &[binary::OPS, convert::OPS, unary::OPS];
+pub const FAMILIES: &[&[OpDef]] = &[
+    activation::OPS,
+    binary::OPS,
+    bitwise::OPS,
+    comparison::OPS,
+    convert::OPS,
+    logical::OPS,
+    promote::OPS,
+    reduce::OPS,
+    select::OPS,
+    softmax::OPS,
+    unary::OPS,
+];

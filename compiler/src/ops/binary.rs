@@ -3,7 +3,7 @@
 use crate::diag::Diagnostic;
 use crate::fact::Fact;
 use crate::op::broadcast::{self, Broadcast};
-use crate::op::{InferContext, Op, OpDef, Support, one_output};
+use crate::op::{InferContext, Op, OpDef, Support, one_output, typing};
 use crate::program::builder::Builder;
 use crate::program::nest::Binary as Function;
 use crate::read::Attributes;
@@ -22,6 +22,7 @@ pub const OPS: &[OpDef] = &[
     row("Mod", |a| binary(a, Function::Rem)),
     row("Multiply", |a| binary(a, Function::Mul)),
     row("Power", |a| binary(a, Function::Pow)),
+    row("SquaredDifference", |a| Ok(Rc::new(SquaredDifference { broadcast: Broadcast::parse(a)? }))),
     row("Subtract", |a| binary(a, Function::Sub)),
 ];
 
@@ -56,8 +57,7 @@ pub fn subtract() -> Rc<dyn Op> {
 
 impl Op for Binary {
     fn infer(&self, inputs: &[Fact], context: &mut InferContext) -> Result<Vec<Fact>, Diagnostic> {
-        let (element, dims) = broadcast::infer(self.broadcast, inputs, context)?;
-        Ok(vec![Fact::new(element, dims)])
+        infer(self.broadcast, inputs, context)
     }
 
     fn lower(&self, builder: &mut Builder) -> Result<(), Diagnostic> {
@@ -70,4 +70,32 @@ impl Op for Binary {
             Ok(n.binary(function, a, b))
         })
     }
+}
+
+/// `out[i] = (a[i] - b[i])^2` with both operands broadcast.
+#[derive(Debug)]
+struct SquaredDifference {
+    broadcast: Broadcast,
+}
+
+impl Op for SquaredDifference {
+    fn infer(&self, inputs: &[Fact], context: &mut InferContext) -> Result<Vec<Fact>, Diagnostic> {
+        infer(self.broadcast, inputs, context)
+    }
+
+    fn lower(&self, builder: &mut Builder) -> Result<(), Diagnostic> {
+        let (a, b, out) = (builder.input(0)?, builder.input(1)?, builder.output(0)?);
+        builder.map(out, |n, i| {
+            let a = n.load(a, &self.broadcast.index(&n.dims(a), i))?;
+            let b = n.load(b, &self.broadcast.index(&n.dims(b), i))?;
+            let difference = n.binary(Function::Sub, a, b);
+            Ok(n.binary(Function::Mul, difference, difference))
+        })
+    }
+}
+
+fn infer(broadcast: Broadcast, inputs: &[Fact], context: &mut InferContext) -> Result<Vec<Fact>, Diagnostic> {
+    let (element, dims) = broadcast::infer(broadcast, inputs, context)?;
+    typing::number(element, "the operand of an arithmetic operation")?;
+    Ok(vec![Fact::new(element, dims)])
 }

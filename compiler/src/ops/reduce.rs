@@ -1,0 +1,196 @@
+//! Reductions over axes that a constant operand names.
+
+use crate::diag::{Diagnostic, codes};
+use crate::dim::{Dim, product};
+use crate::element::ElementType;
+use crate::fact::Fact;
+use crate::op::{InferContext, Op, OpDef, Support, axes, one_output, typing};
+use crate::program::builder::{Builder, NestBuilder};
+use crate::program::nest::{Binary, Node, ReduceFn, ScalarType, Unary};
+use crate::read::Attributes;
+use std::rc::Rc;
+
+/// The operations of this family.
+pub const OPS: &[OpDef] = &[
+    row("ReduceL1", 4, |a| reduce(a, Function::L1)),
+    row("ReduceL2", 4, |a| reduce(a, Function::L2)),
+    row("ReduceLogicalAnd", 1, |a| reduce(a, Function::All)),
+    row("ReduceLogicalOr", 1, |a| reduce(a, Function::Any)),
+    row("ReduceMax", 1, |a| reduce(a, Function::Max)),
+    row("ReduceMean", 1, |a| reduce(a, Function::Mean)),
+    row("ReduceMin", 1, |a| reduce(a, Function::Min)),
+    row("ReduceProd", 1, |a| reduce(a, Function::Prod)),
+    row("ReduceSum", 1, |a| reduce(a, Function::Sum)),
+];
+
+const fn row(name: &'static str, version: u8, parse: fn(&Attributes) -> Result<Rc<dyn Op>, Diagnostic>) -> OpDef {
+    OpDef {
+        name,
+        version,
+        opsets: version..=17,
+        inputs: 2..=2,
+        outputs: one_output,
+        parse,
+        ignorable: &[],
+        support: Support::Full,
+    }
+}
+
+/// What is computed of the elements along the axes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Function {
+    /// Sum of absolute values.
+    L1,
+    /// Square root of the sum of squares.
+    L2,
+    /// Whether all are true.
+    All,
+    /// Whether one is true.
+    Any,
+    /// Largest element; the lowest finite value of nothing.
+    Max,
+    /// Arithmetic mean; integers round toward zero; zero of nothing.
+    Mean,
+    /// Smallest element; the largest finite value of nothing.
+    Min,
+    /// Product; one of nothing.
+    Prod,
+    /// Sum; zero of nothing.
+    Sum,
+}
+
+/// One of these functions along the axes of operand 1 (none: of every single element). Dimensions of these axes become
+/// 1 with `keep_dims`, else they go.
+#[derive(Debug)]
+struct Reduce {
+    function: Function,
+    keep_dims: bool,
+}
+
+fn reduce(attributes: &Attributes, function: Function) -> Result<Rc<dyn Op>, Diagnostic> {
+    Ok(Rc::new(Reduce { function, keep_dims: attributes.bool("keep_dims", false)? }))
+}
+
+impl Op for Reduce {
+    fn infer(&self, inputs: &[Fact], _: &mut InferContext) -> Result<Vec<Fact>, Diagnostic> {
+        let (x, named) = (typing::operand(inputs, 0)?, typing::operand(inputs, 1)?);
+        match self.function {
+            Function::All | Function::Any => typing::boolean(x.element, "the operand of a logical reduction")?,
+            _ => typing::number(x.element, "the operand of a reduction")?,
+        }
+        let axes = axes::constant(named, "the list of axes", x.rank())?;
+        let mut dims = Vec::with_capacity(x.rank());
+        for (i, dim) in x.dims.iter().enumerate() {
+            match axes.contains(&i) {
+                true if self.keep_dims => dims.push(Dim::constant(1)),
+                true => {}
+                false => dims.push(dim.clone()),
+            }
+        }
+        Ok(vec![Fact::new(x.element, dims)])
+    }
+
+    fn lower(&self, builder: &mut Builder) -> Result<(), Diagnostic> {
+        let (x, out) = (builder.input(0)?, builder.output(0)?);
+        let (fact, dims) = (builder.fact(0)?, builder.dims(out));
+        let axes = axes::constant(builder.fact(1)?, "the list of axes", fact.rank())?;
+        let mut nest = builder.nest(&dims);
+        let map = nest.map_axes();
+        let mut kept = map.iter();
+        let mut index = Vec::with_capacity(fact.rank());
+        let mut extents = Vec::with_capacity(axes.len());
+        for (i, dim) in fact.dims.iter().enumerate() {
+            if axes.contains(&i) {
+                index.push(nest.reduction_axis(dim));
+                extents.push(dim.clone());
+                if self.keep_dims {
+                    kept.next();
+                }
+            } else {
+                index.push(kept.next().cloned().ok_or_else(|| {
+                    Diagnostic::error(&codes::INTERNAL, "a reduction has fewer results than remaining dimensions")
+                })?);
+            }
+        }
+        let value = nest.load(x, &index)?;
+        let value = self.before(&mut nest, value);
+        let value = if axes.is_empty() { value } else { nest.reduce(self.reduction(), value) };
+        let value = self.after(&mut nest, value, &product(&extents), fact.element);
+        nest.store(out, &map, value);
+        Ok(())
+    }
+}
+
+impl Reduce {
+    fn reduction(&self) -> ReduceFn {
+        match self.function {
+            Function::L1 | Function::L2 | Function::Mean | Function::Sum => ReduceFn::Sum,
+            Function::All => ReduceFn::All,
+            Function::Any => ReduceFn::Any,
+            Function::Max => ReduceFn::Max,
+            Function::Min => ReduceFn::Min,
+            Function::Prod => ReduceFn::Prod,
+        }
+    }
+
+    /// What is reduced.
+    fn before(&self, n: &mut NestBuilder, x: Node) -> Node {
+        match self.function {
+            Function::L1 => n.unary(Unary::Abs, x),
+            Function::L2 => {
+                // Squares of integers overflow their type sooner than their norm does.
+                let wide = if n.type_of(x).is_float() { x } else { n.cast(ElementType::F64, x) };
+                n.binary(Binary::Mul, wide, wide)
+            }
+            _ => x,
+        }
+    }
+
+    /// What becomes of the reduced value of `count` elements of type `element`.
+    fn after(&self, n: &mut NestBuilder, value: Node, count: &Dim, element: ElementType) -> Node {
+        match self.function {
+            Function::L2 => n.unary(Unary::Sqrt, value),
+            Function::Mean => mean(n, value, count),
+            Function::Max | Function::Min if element.is_float() && count.range().min <= 0 => {
+                let limit = if self.function == Function::Max { -largest(element) } else { largest(element) };
+                let limit = n.constant_like(value, limit);
+                match count.is(0) {
+                    true => limit,
+                    false => {
+                        let (count, zero) = (n.index(count), n.index(&Dim::constant(0)));
+                        let nothing = n.binary(Binary::Eq, count, zero);
+                        n.select(nothing, limit, value)
+                    }
+                }
+            }
+            _ => value,
+        }
+    }
+}
+
+/// `sum / count`, zero where nothing was summed.
+pub fn mean(n: &mut NestBuilder, sum: Node, count: &Dim) -> Node {
+    let ty = n.type_of(sum);
+    if let Some(count) = count.as_const() {
+        let count = n.constant_like(sum, count.max(1) as f64);
+        return n.binary(Binary::Div, sum, count);
+    }
+    let count = n.index(&count.max(&Dim::constant(1)));
+    let count = n.cast(ty.element(), count);
+    n.binary(Binary::Div, sum, count)
+}
+
+/// Largest finite value of a floating-point type.
+fn largest(element: ElementType) -> f64 {
+    use ElementType::*;
+    match element {
+        F16 => 65504.0,
+        Bf16 => f64::from(f32::from_bits(0x7f7f_0000)),
+        F8e4m3 => 448.0,
+        F8e5m2 => 57344.0,
+        F4e2m1 => 6.0,
+        Nf4 => 1.0,
+        _ if ScalarType::of(element) == Some(ScalarType::F64) => f64::MAX,
+        _ => f64::from(f32::MAX),
+    }
+}
