@@ -2,6 +2,7 @@
 
 pub mod axes;
 pub mod broadcast;
+pub mod reduction;
 mod table;
 pub mod typing;
 

@@ -5,9 +5,13 @@ pub mod binary;
 pub mod bitwise;
 pub mod comparison;
 pub mod convert;
+pub mod generate;
 pub mod logical;
+pub mod norm;
 pub mod promote;
+pub mod quantize;
 pub mod reduce;
+pub mod scan;
 pub mod select;
 pub mod softmax;
 pub mod unary;
@@ -21,9 +25,13 @@ pub const FAMILIES: &[&[OpDef]] = &[
     bitwise::OPS,
     comparison::OPS,
     convert::OPS,
+    generate::OPS,
     logical::OPS,
+    norm::OPS,
     promote::OPS,
+    quantize::OPS,
     reduce::OPS,
+    scan::OPS,
     select::OPS,
     softmax::OPS,
     unary::OPS,

@@ -124,4 +124,25 @@ impl Tensor {
             _ => None,
         }
     }
+
+    /// All elements as f64, where the type is a numeric type of 8 to 64 bits with a standard form.
+    pub fn to_f64s(&self) -> Option<Vec<f64>> {
+        use ElementType::*;
+        use include_ir_runtime::__private::v1::cast;
+        let bytes = self.bytes.as_slice();
+        let wide = |size: usize, read: fn(&[u8]) -> Option<f64>| -> Option<Vec<f64>> {
+            bytes.chunks_exact(size).take(self.len()).map(read).collect()
+        };
+        let narrow = |bits: [u8; 2], convert: fn(u16) -> f32| f64::from(convert(u16::from_le_bytes(bits)));
+        match self.element {
+            F64 => wide(8, |b| Some(f64::from_le_bytes(b.try_into().ok()?))),
+            F32 => wide(4, |b| Some(f64::from(f32::from_le_bytes(b.try_into().ok()?)))),
+            F16 | Bf16 => {
+                let convert = if self.element == F16 { cast::f16_bits_to_f32 } else { cast::bf16_bits_to_f32 };
+                let pairs = bytes.chunks_exact(2).take(self.len());
+                pairs.map(|b| Some(narrow(b.try_into().ok()?, convert))).collect()
+            }
+            _ => Some(self.to_i64s()?.into_iter().map(|value| value as f64).collect()),
+        }
+    }
 }

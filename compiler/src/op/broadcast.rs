@@ -104,6 +104,34 @@ pub fn infer(
     Ok((a.element, broadcast.dims(&a.dims, &b.dims, context)?))
 }
 
+/// Adds leading zeros to an index into an operand with dimensions `dims` that has more dimensions than the result, all of
+/// them 1 ([`stretches_to`] allows that).
+pub fn padded(index: Vec<Dim>, dims: &[Dim]) -> Vec<Dim> {
+    let mut full = vec![Dim::constant(0); dims.len().saturating_sub(index.len())];
+    full.extend(index);
+    full
+}
+
+/// Demands that `dims` can be stretched to `to` without changing it; `what` names the operand.
+///
+/// # Errors
+/// Dimensions that do not match, or that are larger.
+pub fn stretches_to(
+    dims: &[Dim],
+    to: &[Dim],
+    broadcast: Broadcast,
+    what: &str,
+    context: &mut InferContext,
+) -> Result<(), Diagnostic> {
+    let extra = dims.len().saturating_sub(to.len());
+    let (ones, rest) = dims.split_at(extra);
+    let result = broadcast.dims(to, rest, context)?;
+    match ones.iter().all(|dim| dim.is(1)) && result == to {
+        true => Ok(()),
+        false => Err(Diagnostic::error(&codes::SHAPE, format!("{what} is larger than operand 0, to which it belongs"))),
+    }
+}
+
 fn mismatch(a: &[Dim], b: &[Dim]) -> Diagnostic {
     let text = |dims: &[Dim]| dims.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
     Diagnostic::error(&codes::SHAPE, format!("shapes [{}] and [{}] cannot be broadcast together", text(a), text(b)))

@@ -3,7 +3,7 @@
 use crate::diag::{Diagnostic, codes};
 use crate::dim::Dim;
 use crate::fact::Fact;
-use crate::op::broadcast::Broadcast;
+use crate::op::broadcast::{self, Broadcast, padded};
 use crate::op::{InferContext, Op, OpDef, Support, one_output, typing};
 use crate::program::BufferId;
 use crate::program::builder::{Builder, NestBuilder};
@@ -118,7 +118,7 @@ impl Op for PRelu {
         let (x, slope) = (typing::operand(inputs, 0)?, typing::operand(inputs, 1)?);
         typing::equal(inputs)?;
         typing::number(x.element, "the operand of PRelu")?;
-        stretches_to(&slope.dims, &x.dims, PRelu::broadcast(&x.dims, &slope.dims), "the slope", context)?;
+        broadcast::stretches_to(&slope.dims, &x.dims, PRelu::broadcast(&x.dims, &slope.dims), "the slope", context)?;
         Ok(vec![Fact::new(x.element, x.dims.clone())])
     }
 
@@ -128,37 +128,12 @@ impl Op for PRelu {
         let broadcast = PRelu::broadcast(&builder.dims(x), &slopes);
         builder.map(out, |n, i| {
             let x = n.load(x, i)?;
-            let slope = n.load(slope, &trailing(broadcast.index(&slopes, i), &slopes))?;
+            let slope = n.load(slope, &padded(broadcast.index(&slopes, i), &slopes))?;
             let zero = n.constant_like(x, 0.0);
             let negative = n.binary(Binary::Lt, x, zero);
             let scaled = n.binary(Binary::Mul, x, slope);
             Ok(n.select(negative, scaled, x))
         })
-    }
-}
-
-/// A slope may have more dimensions than `x`, all of size 1.
-fn trailing(index: Vec<Dim>, dims: &[Dim]) -> Vec<Dim> {
-    let mut full = vec![Dim::constant(0); dims.len().saturating_sub(index.len())];
-    full.extend(index);
-    full
-}
-
-/// Demands that `dims` can be stretched to `to` without changing it.
-fn stretches_to(
-    dims: &[Dim],
-    to: &[Dim],
-    broadcast: Broadcast,
-    what: &str,
-    context: &mut InferContext,
-) -> Result<(), Diagnostic> {
-    let extra = dims.len().saturating_sub(to.len());
-    let (ones, rest) = dims.split_at(extra);
-    let result = broadcast.dims(to, rest, context)?;
-    let fits = ones.iter().all(|dim| dim.is(1)) && result == to;
-    match fits {
-        true => Ok(()),
-        false => Err(Diagnostic::error(&codes::SHAPE, format!("{what} is larger than the operand that it belongs to"))),
     }
 }
 

@@ -4,7 +4,7 @@ use crate::diag::{Diagnostic, codes};
 use crate::dim::{Dim, product};
 use crate::element::ElementType;
 use crate::fact::Fact;
-use crate::op::{InferContext, Op, OpDef, Support, axes, one_output, typing};
+use crate::op::{InferContext, Op, OpDef, Support, axes, one_output, reduction, typing};
 use crate::program::builder::{Builder, NestBuilder};
 use crate::program::nest::{Binary, Node, ReduceFn, ScalarType, Unary};
 use crate::read::Attributes;
@@ -150,7 +150,7 @@ impl Reduce {
     fn after(&self, n: &mut NestBuilder, value: Node, count: &Dim, element: ElementType) -> Node {
         match self.function {
             Function::L2 => n.unary(Unary::Sqrt, value),
-            Function::Mean => mean(n, value, count),
+            Function::Mean => reduction::mean(n, value, count),
             Function::Max | Function::Min if element.is_float() && count.range().min <= 0 => {
                 let limit = if self.function == Function::Max { -largest(element) } else { largest(element) };
                 let limit = n.constant_like(value, limit);
@@ -166,18 +166,6 @@ impl Reduce {
             _ => value,
         }
     }
-}
-
-/// `sum / count`, zero where nothing was summed.
-pub fn mean(n: &mut NestBuilder, sum: Node, count: &Dim) -> Node {
-    let ty = n.type_of(sum);
-    if let Some(count) = count.as_const() {
-        let count = n.constant_like(sum, count.max(1) as f64);
-        return n.binary(Binary::Div, sum, count);
-    }
-    let count = n.index(&count.max(&Dim::constant(1)));
-    let count = n.cast(ty.element(), count);
-    n.binary(Binary::Div, sum, count)
 }
 
 /// Largest finite value of a floating-point type.

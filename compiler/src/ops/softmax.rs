@@ -1,10 +1,9 @@
 //! Softmax and its logarithm along one axis.
 
 use crate::diag::Diagnostic;
-use crate::dim::Dim;
 use crate::fact::Fact;
-use crate::op::{InferContext, Op, OpDef, Support, axes, one_output, typing};
-use crate::program::BufferId;
+use crate::op::reduction::pinned;
+use crate::op::{InferContext, Op, OpDef, Support, axes, one_output, reduction, typing};
 use crate::program::builder::Builder;
 use crate::program::nest::{Binary, ReduceFn, Unary};
 use crate::read::Attributes;
@@ -53,57 +52,29 @@ impl Op for Softmax {
     fn lower(&self, builder: &mut Builder) -> Result<(), Diagnostic> {
         let (x, out) = (builder.input(0)?, builder.output(0)?);
         let dims = builder.dims(x);
-        let axis = axes::normalize(self.axis, dims.len())?;
+        let axis = [axes::normalize(self.axis, dims.len())?];
         let wide = builder.scalar_type(x)?.element();
-        let maximum = reduce(builder, x, axis, ReduceFn::Max)?;
-        let exponential = builder.temporary(wide, dims);
+        let space = (dims.as_slice(), axis.as_slice());
+        let maximum = reduction::along(builder, space, wide, ReduceFn::Max, |n, i| n.load(x, i), |_, max| max)?;
+        let exponential = builder.temporary(wide, dims.clone());
         builder.map(exponential, |n, i| {
             let x = n.load(x, i)?;
-            let maximum = n.load(maximum, &row_of(i, axis))?;
+            let maximum = n.load(maximum, &pinned(i, &axis))?;
             let difference = n.binary(Binary::Sub, x, maximum);
             Ok(n.unary(Unary::Exp, difference))
         })?;
-        let sum = reduce(builder, exponential, axis, ReduceFn::Sum)?;
+        let sum = reduction::along(builder, space, wide, ReduceFn::Sum, |n, i| n.load(exponential, i), |_, sum| sum)?;
         builder.map(out, |n, i| {
-            let sum = n.load(sum, &row_of(i, axis))?;
+            let sum = n.load(sum, &pinned(i, &axis))?;
             if !self.log {
                 let exponential = n.load(exponential, i)?;
                 return Ok(n.binary(Binary::Div, exponential, sum));
             }
             let x = n.load(x, i)?;
-            let maximum = n.load(maximum, &row_of(i, axis))?;
+            let maximum = n.load(maximum, &pinned(i, &axis))?;
             let difference = n.binary(Binary::Sub, x, maximum);
             let logarithm = n.unary(Unary::Ln, sum);
             Ok(n.binary(Binary::Sub, difference, logarithm))
         })
     }
-}
-
-/// The index of an element with 0 on `axis`.
-fn row_of(index: &[Dim], axis: usize) -> Vec<Dim> {
-    let mut row = index.to_vec();
-    if let Some(slot) = row.get_mut(axis) {
-        *slot = Dim::constant(0);
-    }
-    row
-}
-
-/// A temporary with the reduction of `from` along `axis`, which stays as a dimension of size 1.
-fn reduce(builder: &mut Builder, from: BufferId, axis: usize, function: ReduceFn) -> Result<BufferId, Diagnostic> {
-    let dims = builder.dims(from);
-    let mut kept = dims.clone();
-    if let Some(slot) = kept.get_mut(axis) {
-        *slot = Dim::constant(1);
-    }
-    let to = builder.temporary(builder.scalar_type(from)?.element(), kept.clone());
-    let mut nest = builder.nest(&kept);
-    let map = nest.map_axes();
-    let mut index = map.clone();
-    if let (Some(slot), Some(extent)) = (index.get_mut(axis), dims.get(axis)) {
-        *slot = nest.reduction_axis(extent);
-    }
-    let value = nest.load(from, &index)?;
-    let value = nest.reduce(function, value);
-    nest.store(to, &map, value);
-    Ok(to)
 }

@@ -1,0 +1,69 @@
+//! Reductions into temporaries whose reduced axes stay as dimensions of size 1.
+
+use crate::diag::Diagnostic;
+use crate::dim::Dim;
+use crate::element::ElementType;
+use crate::program::BufferId;
+use crate::program::builder::{Builder, NestBuilder};
+use crate::program::nest::{Binary, Node, ReduceFn};
+
+/// A new temporary with `finish(reduce(value))` along `axes` of an index space `dims`; without axes, `finish(value)` of
+/// every point. `value` gets the index, `finish` the reduced value.
+///
+/// # Errors
+/// What `value` returns.
+pub fn along<'a>(
+    builder: &mut Builder<'a>,
+    (dims, axes): (&[Dim], &[usize]),
+    element: ElementType,
+    function: ReduceFn,
+    value: impl FnOnce(&mut NestBuilder<'_, 'a>, &[Dim]) -> Result<Node, Diagnostic>,
+    finish: impl FnOnce(&mut NestBuilder<'_, 'a>, Node) -> Node,
+) -> Result<BufferId, Diagnostic> {
+    let mut kept = dims.to_vec();
+    for axis in axes {
+        if let Some(slot) = kept.get_mut(*axis) {
+            *slot = Dim::constant(1);
+        }
+    }
+    let to = builder.temporary(element, kept.clone());
+    let mut nest = builder.nest(&kept);
+    let map = nest.map_axes();
+    let mut index = map.clone();
+    for axis in axes {
+        if let (Some(slot), Some(extent)) = (index.get_mut(*axis), dims.get(*axis)) {
+            *slot = nest.reduction_axis(extent);
+        }
+    }
+    let mut node = value(&mut nest, &index)?;
+    if !axes.is_empty() {
+        node = nest.reduce(function, node);
+    }
+    let node = finish(&mut nest, node);
+    nest.store(to, &map, node);
+    Ok(to)
+}
+
+/// The index into such a temporary that belongs to `index`: 0 on the reduced axes.
+pub fn pinned(index: &[Dim], axes: &[usize]) -> Vec<Dim> {
+    let pin = |(i, dim): (usize, &Dim)| if axes.contains(&i) { Dim::constant(0) } else { dim.clone() };
+    index.iter().enumerate().map(pin).collect()
+}
+
+/// Number of points along `axes`.
+pub fn count(dims: &[Dim], axes: &[usize]) -> Dim {
+    axes.iter().filter_map(|axis| dims.get(*axis)).fold(Dim::constant(1), |count, dim| count * dim)
+}
+
+/// `sum / count`; zero where nothing was summed. Integers round toward zero.
+pub fn mean(n: &mut NestBuilder, sum: Node, count: &Dim) -> Node {
+    let element = n.type_of(sum).element();
+    let divisor = match count.as_const() {
+        Some(count) => n.constant_like(sum, count.max(1) as f64),
+        None => {
+            let count = n.index(&count.max(&Dim::constant(1)));
+            n.cast(element, count)
+        }
+    };
+    n.binary(Binary::Div, sum, divisor)
+}
