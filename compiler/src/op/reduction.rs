@@ -61,7 +61,7 @@ pub fn mean(n: &mut NestBuilder, sum: Node, count: &Dim) -> Node {
     let divisor = match count.as_const() {
         Some(count) => n.constant_like(sum, count.max(1) as f64),
         None => {
-            let count = n.index(&count.max(&Dim::constant(1)));
+            let count = n.index(&count.maximum(&Dim::constant(1)));
             n.cast(element, count)
         }
     };

@@ -63,7 +63,7 @@ fn size(fact: &Fact, what: &str) -> Result<Dim, Diagnostic> {
     if size.range().max < 0 {
         return Err(Diagnostic::error(&codes::VALUE, format!("{what} is {size}")));
     }
-    Ok(size.max(&Dim::constant(0)))
+    Ok(Dim::maximum(&size, &Dim::constant(0)))
 }
 
 /// Range: `start, start + step, ...` up to, not including, `stop`. Operands start, stop, step are first converted to
@@ -101,7 +101,7 @@ impl Range {
         let (distance, step) = if step < 0 { (start - stop, step.saturating_neg()) } else { (stop - start, step) };
         match step {
             0 => Err(zero_step()),
-            _ => Ok(distance.ceil_div(&Dim::constant(step)).max(&Dim::constant(0))),
+            _ => Ok(Dim::maximum(&distance.ceil_div(&Dim::constant(step)), &Dim::constant(0))),
         }
     }
 }

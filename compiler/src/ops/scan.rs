@@ -65,7 +65,7 @@ impl Op for CumSum {
         let mut window = 1;
         let mut shift = i64::from(self.exclusive);
         loop {
-            let parts = RADIX.min(longest.div_ceil(window));
+            let parts = RADIX.min((longest - 1) / window + 1);
             let reach = window.saturating_mul(RADIX);
             let to = if reach >= longest { out } else { builder.temporary(wide, dims.clone()) };
             self.window(builder, from, to, Window { axis, parts, stride: window, shift })?;
