@@ -18,7 +18,7 @@ mod verify;
 
 pub use kernel::Kernel;
 pub use nest::{Access, Axis, Bound, Nest, Reduction};
-pub use verify::verify;
+pub use verify::{scalar_types, verify};
 
 use crate::dim::{Dim, product};
 use crate::element::ElementType;

@@ -1,0 +1,106 @@
+//! Writes a planned program as Rust: one function per distinct step, a typed interface, and the weights as a blob.
+
+mod comments;
+mod cost;
+mod dims;
+mod epilogue;
+mod interface;
+mod kernel;
+mod module;
+mod names;
+mod nest;
+mod nodes;
+mod physical;
+mod scalar;
+mod steps;
+mod types;
+mod views;
+
+pub use cost::{flops, stack_bytes};
+pub use interface::Field;
+pub use names::snake_case;
+
+use crate::diag::{Diagnostic, SourceText};
+use crate::plan::{Plan, payload};
+use crate::program::Program;
+
+/// How generated code reaches its weights.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum WeightsAccess {
+    /// `include_bytes!` of this Rust expression: `"mnist.weights.bin"`, `concat!(env!("OUT_DIR"), "/mnist.weights.bin")`.
+    Embedded(String),
+    /// `.incbin` of this Rust expression of an absolute path: builds faster from some 16 MiB on.
+    Incbin(String),
+    /// The caller passes them to `run` (memory-mapped, loaded, or in a flash section).
+    External,
+}
+
+/// What emission may be asked for.
+#[derive(Clone, Debug)]
+pub struct EmitOptions {
+    /// Name of the module that wraps everything; `None` leaves the items bare, for a file that is a module itself.
+    pub module: Option<String>,
+    /// Where the weights are.
+    pub weights: WeightsAccess,
+    /// Path of the runtime crate.
+    pub runtime: String,
+    /// Emits the defining loops of every step instead of kernels.
+    pub reference: bool,
+    /// The model's XML, for line numbers in comments.
+    pub source: Option<SourceText>,
+}
+
+impl Default for EmitOptions {
+    fn default() -> Self {
+        EmitOptions {
+            module: Some("model".to_owned()),
+            weights: WeightsAccess::Embedded("\"model.weights.bin\"".to_owned()),
+            runtime: "::include_ir".to_owned(),
+            reference: false,
+            source: None,
+        }
+    }
+}
+
+/// Generated code and what belongs to it.
+#[derive(Clone, Debug)]
+pub struct Emitted {
+    /// Rust source.
+    pub rust: String,
+    /// The weights file (header and payload); `None` for a model without weights.
+    pub weights: Option<Vec<u8>>,
+    /// What it costs, one `name: value` per line.
+    pub report: String,
+    /// Fields of `Inputs`, in the order of the model's inputs.
+    pub inputs: Vec<Field>,
+    /// Fields of `Outputs`, in the order of the model's outputs.
+    pub outputs: Vec<Field>,
+    /// Whether `run` returns a `Result`.
+    pub fallible: bool,
+    /// Whether the model has state and therefore `reset()`.
+    pub stateful: bool,
+}
+
+/// Emits a planned program.
+///
+/// # Errors
+/// Steps that cannot be emitted yet, all named at once; internal errors for plans that do not fit the program.
+pub fn emit(program: &Program, plan: &Plan, options: &EmitOptions) -> Result<Emitted, Diagnostic> {
+    let interface = interface::Interface::new(program, plan)?;
+    let rust = module::source(program, plan, options, &interface)?;
+    let payload = payload(program, plan)?;
+    let weights = (!payload.is_empty()).then(|| {
+        let mut file = include_ir_runtime::__private::v1::blob_header(&payload).to_vec();
+        file.extend_from_slice(&payload);
+        file
+    });
+    Ok(Emitted {
+        rust,
+        weights,
+        report: cost::report(program, plan),
+        fallible: interface.fallible,
+        stateful: plan.state_bytes > 0,
+        inputs: interface.inputs,
+        outputs: interface.outputs,
+    })
+}

@@ -1,0 +1,72 @@
+//! Published numbers: floating-point operations, stack, memory.
+
+use super::scalar;
+use crate::dim::product;
+use crate::plan::Plan;
+use crate::program::{Block, Nest, Program, StepKind};
+
+/// Arithmetic operations of one run (a multiply-add counts two), at the upper bounds of run-time sizes; loop bodies count once.
+pub fn flops(program: &Program) -> u64 {
+    let mut blocks: Vec<&Block> = vec![&program.root];
+    let mut sum = 0u64;
+    while let Some(block) = blocks.pop() {
+        for step in &block.steps {
+            match &step.kind {
+                StepKind::Nest(nest) => sum = sum.saturating_add(nest_flops(nest)),
+                StepKind::Kernel(kernel) => sum = sum.saturating_add(nest_flops(&kernel.nest)),
+                StepKind::If { then, otherwise, .. } => blocks.extend([then, otherwise]),
+                StepKind::Loop(step) => blocks.push(&step.body),
+                StepKind::Reshape { .. } | StepKind::Call(_) => {}
+            }
+        }
+    }
+    sum
+}
+
+fn nest_flops(nest: &Nest) -> u64 {
+    let extents: Vec<_> = nest.axes.iter().map(|axis| axis.extent.clone()).collect();
+    let count = |axes: &[crate::dim::Dim]| u64::try_from(product(axes).upper_bound().max(0)).unwrap_or(u64::MAX);
+    let (all, maps) = (count(&extents), count(&extents[..nest.maps.min(extents.len())]));
+    let after = nest.after_reduction();
+    let (mut inner, mut outer) = (u64::from(nest.reduction.is_some()), 0);
+    for (node, after) in nest.nodes.iter().zip(after) {
+        if nest.reduction.is_some() && !after { inner += scalar::cost(node) } else { outer += scalar::cost(node) }
+    }
+    all.saturating_mul(inner).saturating_add(maps.saturating_mul(outer))
+}
+
+/// Upper estimate of the stack that `run` needs: calls (run, group, step, vectorised closure, kernel) at 1 KiB each, the
+/// widest row of accumulators, and for kernels their tile with its offset tables.
+pub fn stack_bytes(program: &Program) -> usize {
+    const FRAMES: usize = 5 * 1024;
+    const ACCUMULATORS: usize = 2 * 1024;
+    const TILE: usize = 16 * 1024;
+    let mut blocks: Vec<&Block> = vec![&program.root];
+    let mut kernels = false;
+    while let Some(block) = blocks.pop() {
+        for step in &block.steps {
+            match &step.kind {
+                StepKind::Kernel(_) => kernels = true,
+                StepKind::If { then, otherwise, .. } => blocks.extend([then, otherwise]),
+                StepKind::Loop(step) => blocks.push(&step.body),
+                _ => {}
+            }
+        }
+    }
+    FRAMES + if kernels { TILE } else { ACCUMULATORS }
+}
+
+/// The numbers as text.
+pub(super) fn report(program: &Program, plan: &Plan) -> String {
+    let gap = plan.arena_bytes - plan.peak_live_bytes.min(plan.arena_bytes);
+    format!(
+        "steps: {}\nflops: {}\narena bytes: {}\narena bytes over peak live: {gap}\nstate bytes: {}\nweight bytes: {}\nshared constants: {}\nstack bytes: {}\n",
+        program.root.steps.len(),
+        flops(program),
+        plan.arena_bytes,
+        plan.state_bytes,
+        plan.weight_bytes,
+        plan.shared_constants,
+        stack_bytes(program),
+    )
+}

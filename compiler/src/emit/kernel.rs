@@ -1,0 +1,334 @@
+//! Kernel calls: the descriptor as a constant with a proof that it fits, operands, epilogue.
+
+use super::views::{Param, Shape, Views};
+use super::{dims::Scope, epilogue};
+use crate::diag::Diagnostic;
+use crate::dim::{Dim, product};
+use crate::program::kernel::{Description, KernelAxis, KernelKind, WindowBound, WindowOp};
+use crate::program::{BufferId, Kernel, Program};
+use proc_macro2::{Literal, TokenStream};
+use quote::quote;
+
+/// What a kernel touches besides the loads of its nest.
+#[derive(Clone, Debug, Default)]
+pub struct Roles {
+    /// A load that packed weights stand for.
+    pub replaced: Option<u32>,
+    /// Packed weights among the constants.
+    pub reads: Vec<BufferId>,
+    /// Packed weights that the step fills itself.
+    pub scratch: Vec<BufferId>,
+}
+
+impl Roles {
+    /// The roles of a kernel's buffers.
+    pub fn new(program: &Program, kernel: &Kernel) -> Self {
+        let (weights, packed) = operands(kernel);
+        match packed {
+            Some(packed) if program.buffer(packed).constant().is_some() => {
+                Roles { replaced: weights, reads: vec![packed], scratch: Vec::new() }
+            }
+            packed => Roles { replaced: None, reads: Vec::new(), scratch: packed.into_iter().collect() },
+        }
+    }
+}
+
+fn operands(kernel: &Kernel) -> (Option<u32>, Option<BufferId>) {
+    match &kernel.kind {
+        KernelKind::Contraction { weights, packed, .. } => (Some(*weights), Some(*packed)),
+        KernelKind::Window { weights, packed, .. } => (*weights, *packed),
+    }
+}
+
+/// A kernel that is being written.
+pub(super) struct Call<'a> {
+    pub program: &'a Program,
+    pub views: &'a Views,
+    pub kernel: &'a Kernel,
+    pub description: Description,
+    scope: Scope,
+}
+
+/// The body of a function that runs a kernel.
+///
+/// # Errors
+/// A kernel whose description does not fit the runtime's.
+pub fn body(program: &Program, views: &Views, kernel: &Kernel) -> Result<TokenStream, Diagnostic> {
+    let mut description = kernel.describe(program).ok_or_else(|| misfit("it has no description"))?;
+    let load = |node: Option<u32>| node.and_then(|node| kernel.buffer_of(node));
+    let rebase = |buffer: Option<BufferId>, offset: &mut Dim| {
+        if let Some(buffer) = buffer {
+            *offset = views.rebase(program, buffer, offset);
+        }
+    };
+    rebase(load(Some(kernel.data)), &mut description.data_offset);
+    rebase(load(operands(kernel).0), &mut description.weights_offset);
+    rebase(load(kernel.epilogue.residual), &mut description.residual_offset);
+    rebase(load(kernel.epilogue.bias), &mut description.bias_offset);
+    rebase(Some(kernel.nest.store.buffer), &mut description.out_offset);
+    let call = Call { program, views, kernel, description, scope: Scope::default() };
+    match &kernel.kind {
+        KernelKind::Contraction { packed, panel, .. } => call.contraction(*packed, *panel),
+        KernelKind::Window { op, packed, .. } => call.window(*op, *packed),
+    }
+}
+
+fn misfit(why: &str) -> Diagnostic {
+    Diagnostic::internal(format!("a kernel does not fit its nest: {why}"))
+}
+
+fn extent(param: &Param) -> TokenStream {
+    match param.shape {
+        Shape::Run(len) => {
+            let len = Literal::usize_unsuffixed(len);
+            quote!(rt::Extent::contiguous(#len))
+        }
+        Shape::Rows { row, stride, rows } => {
+            let [row, stride, rows] = [row, stride, rows].map(Literal::usize_unsuffixed);
+            quote!(rt::Extent { row: #row, stride: #stride, rows: #rows })
+        }
+    }
+}
+
+impl Call<'_> {
+    fn size(&self, dim: &Dim) -> TokenStream {
+        self.scope.index(dim)
+    }
+
+    /// A stride or offset that may be negative.
+    fn step(&self, dim: &Dim) -> TokenStream {
+        match dim.as_const() {
+            Some(value) => {
+                let literal = Literal::u64_unsuffixed(value.unsigned_abs());
+                if value < 0 { quote!(-#literal) } else { quote!(#literal) }
+            }
+            None => {
+                let value = self.scope.signed(dim);
+                quote!((#value as isize))
+            }
+        }
+    }
+
+    fn batch(&self, axis: &KernelAxis, weights: &Dim) -> TokenStream {
+        let (extent, a, w) = (self.size(&axis.extent), self.step(&axis.strides.data), self.size(weights));
+        let [out, residual, bias] =
+            [&axis.strides.out, &axis.strides.residual, &axis.strides.bias].map(|stride| self.size(stride));
+        quote!(rt::Batch { extent: #extent, a: #a, w: #w, out: #out, residual: #residual, bias: #bias })
+    }
+
+    /// Exactly two batch axes; `weights` is the length of the packed weights of one batch.
+    fn batches(&self, axes: &[KernelAxis], weights: &Dim) -> Result<TokenStream, Diagnostic> {
+        if axes.len() > 2 {
+            return Err(misfit("too many batch axes"));
+        }
+        let mut step = weights.clone();
+        let mut found: Vec<TokenStream> = Vec::new();
+        for axis in axes.iter().rev() {
+            let shared = axis.strides.weights.is(0);
+            let weights = if shared { Dim::constant(0) } else { step.clone() };
+            found.insert(0, self.batch(axis, &weights));
+            if !shared {
+                step = step * &axis.extent;
+            }
+        }
+        while found.len() < 2 {
+            found.insert(0, quote!(rt::Batch::ONE));
+        }
+        Ok(quote!([#(#found),*]))
+    }
+
+    fn rows(&self) -> Result<TokenStream, Diagnostic> {
+        let rows = &self.description.rows;
+        if rows.len() > 4 {
+            return Err(misfit("too many row axes"));
+        }
+        let mut found: Vec<TokenStream> = Vec::new();
+        for axis in rows {
+            let (extent, a) = (self.size(&axis.extent), self.step(&axis.strides.data));
+            let (out, residual) = (self.size(&axis.strides.out), self.size(&axis.strides.residual));
+            found.push(quote!(rt::RowAxis { extent: #extent, a: #a, out: #out, residual: #residual }));
+        }
+        // Missing axes go to the fast end: bounds name axes by position.
+        found.resize(4, quote!(rt::RowAxis::ONE));
+        Ok(quote!([#(#found),*]))
+    }
+
+    fn taps(&self) -> Result<TokenStream, Diagnostic> {
+        let taps = &self.description.taps;
+        if taps.len() > 4 {
+            return Err(misfit("too many tap axes"));
+        }
+        let mut found: Vec<TokenStream> = Vec::new();
+        for axis in taps {
+            let (extent, a) = (self.size(&axis.extent), self.step(&axis.strides.data));
+            found.push(quote!(rt::Tap { extent: #extent, a: #a }));
+        }
+        found.resize(4, quote!(rt::Tap::ONE));
+        Ok(quote!([#(#found),*]))
+    }
+
+    fn bounds(&self) -> Result<TokenStream, Diagnostic> {
+        let bounds = &self.description.bounds;
+        if bounds.len() > 3 {
+            return Err(misfit("too many bounds"));
+        }
+        let one = |bound: &WindowBound| {
+            let axis = |position: Option<usize>| match position {
+                Some(position) => {
+                    let position = Literal::usize_unsuffixed(position);
+                    quote!(#position)
+                }
+                None => quote!(rt::Bound::NO_AXIS),
+            };
+            let (row, tap) = (axis(bound.row), axis(bound.tap));
+            let (stride, dilation) = (Literal::i64_unsuffixed(bound.stride), Literal::i64_unsuffixed(bound.dilation));
+            let (offset, limit) = (self.step(&bound.offset), self.size(&bound.limit));
+            quote!(rt::Bound { row: #row, tap: #tap, stride: #stride, dilation: #dilation, offset: #offset, limit: #limit })
+        };
+        let mut found: Vec<TokenStream> = bounds.iter().map(one).collect();
+        found.resize(3, quote!(rt::Bound::NONE));
+        Ok(quote!([#(#found),*]))
+    }
+
+    fn is_static(&self) -> bool {
+        self.kernel.nest.axes.iter().all(|axis| axis.extent.as_const().is_some())
+            && [&self.description.data_offset, &self.description.out_offset]
+                .iter()
+                .all(|offset| offset.as_const().is_some())
+    }
+
+    fn param(&self, buffer: Option<BufferId>) -> Result<&Param, Diagnostic> {
+        buffer.and_then(|buffer| self.views.param(buffer)).ok_or_else(|| misfit("an operand is missing"))
+    }
+
+    fn data(&self) -> Result<&Param, Diagnostic> {
+        self.param(self.kernel.buffer_of(self.kernel.data))
+    }
+
+    fn out(&self) -> Result<&Param, Diagnostic> {
+        self.param(Some(self.kernel.nest.store.buffer))
+    }
+
+    fn contraction(&self, packed: BufferId, panel: usize) -> Result<TokenStream, Diagnostic> {
+        let d = &self.description;
+        let depth = d.depth.as_ref().map_or(Dim::constant(1), |axis| axis.extent.clone());
+        let cols = product(&extents(&d.columns));
+        let k = product(&extents(&d.taps)) * &depth;
+        let unit = Dim::constant(panel.min(16) as i64);
+        let one = cols.ceil_div(&unit) * &unit * &k;
+        let (batches, rows, taps, bounds) =
+            (self.batches(&d.batches, &one)?, self.rows()?, self.taps()?, self.bounds()?);
+        let (a, out, residual) = (self.step(&d.data_offset), self.size(&d.out_offset), self.size(&d.residual_offset));
+        let (depth_tokens, cols_tokens) = (self.size(&depth), self.size(&cols));
+        let panel_tokens = Literal::usize_unsuffixed(panel);
+        let value = quote!(rt::Contraction {
+            batches: #batches, rows: #rows, taps: #taps, bounds: #bounds, a_offset: #a, out_offset: #out,
+            residual_offset: #residual, depth: #depth_tokens, cols: #cols_tokens, panel: #panel_tokens
+        });
+        let weights = self.param(Some(packed))?;
+        let (data_extent, out_extent) = (extent(self.data()?), extent(self.out()?));
+        let weights_len = Literal::usize_unsuffixed(weights.run());
+        let proof = quote!(rt::Contraction::fits(&SHAPE, #data_extent, #weights_len, #out_extent));
+        let bind = self.descriptor(&quote!(rt::Contraction), &value, &proof);
+        let packing = if weights.written { self.packing(weights, panel, &one)? } else { TokenStream::new() };
+        let (epilogue_setup, epilogue) = epilogue::tokens(self)?;
+        let (x, w, y) = (&self.data()?.name, &weights.name, &self.out()?.name);
+        let shape = self.shape_name();
+        Ok(quote!(#bind #packing #epilogue_setup #shape.run(cx, #x.src(), &*#w, #y.dst(), #epilogue);))
+    }
+
+    fn shape_name(&self) -> TokenStream {
+        if self.is_static() { quote!(SHAPE) } else { quote!(shape) }
+    }
+
+    /// The descriptor: a proved constant, or a value of run-time sizes that the kernel checks itself.
+    fn descriptor(&self, ty: &TokenStream, value: &TokenStream, proof: &TokenStream) -> TokenStream {
+        if self.is_static() && !self.data().is_ok_and(Param::is_slice) {
+            quote!(const SHAPE: #ty = #value; const { assert!(#proof) };)
+        } else if self.is_static() {
+            quote!(const SHAPE: #ty = #value;)
+        } else {
+            quote!(let shape = #value;)
+        }
+    }
+
+    /// Packs weights that are computed at run time.
+    fn packing(&self, packed: &Param, panel: usize, one: &Dim) -> Result<TokenStream, Diagnostic> {
+        let d = &self.description;
+        let source = self.param(operands(self.kernel).0.and_then(|node| self.kernel.buffer_of(node)))?;
+        let k_axes: Vec<&KernelAxis> = d.taps.iter().chain(&d.depth).collect();
+        let k_stride = flat_stride(&k_axes).ok_or_else(|| misfit("weights cannot be packed at run time"))?;
+        let n_stride = flat_stride(&d.columns.iter().collect::<Vec<_>>())
+            .ok_or_else(|| misfit("weights cannot be packed at run time"))?;
+        let shape = self.shape_name();
+        let moving: Vec<&KernelAxis> = d.batches.iter().filter(|axis| !axis.strides.weights.is(0)).collect();
+        let (source, target) = (&source.name, &packed.name);
+        let (k_stride, n_stride, one) = (self.size(&k_stride), self.size(&n_stride), self.size(one));
+        let mut offset = self.size(&d.weights_offset);
+        let mut loops: Vec<(proc_macro2::Ident, TokenStream)> = Vec::new();
+        for (i, axis) in moving.iter().enumerate() {
+            let (name, stride) = (quote::format_ident!("b{i}"), self.scope.factor(&axis.strides.weights));
+            offset.extend(quote!(+ #name * #stride));
+            loops.push((name, self.size(&axis.extent)));
+        }
+        let panel = Literal::usize_unsuffixed(panel);
+        let mut body = quote! {
+            let Some((part, rest)) = core::mem::take(&mut packed).split_at_mut_checked(#one) else { return };
+            rt::pack_strided(#shape.cols, #shape.k(), #panel, #source.src(), #offset, #k_stride, #n_stride, part);
+            packed = rest;
+        };
+        for (name, extent) in loops.into_iter().rev() {
+            body = quote!(for #name in 0..#extent { #body });
+        }
+        Ok(quote!({ let mut packed: &mut [f32] = &mut *#target; #body }))
+    }
+
+    fn window(&self, op: WindowOp, packed: Option<BufferId>) -> Result<TokenStream, Diagnostic> {
+        let d = &self.description;
+        let contiguous = |axis: &KernelAxis| axis.strides.data.is(1) && axis.strides.out.is(1);
+        let at = d.batches.iter().rposition(contiguous);
+        let channels = at.and_then(|at| d.batches.get(at)).map_or(Dim::constant(1), |axis| axis.extent.clone());
+        let others: Vec<KernelAxis> =
+            d.batches.iter().enumerate().filter(|(i, _)| Some(*i) != at).map(|(_, a)| a.clone()).collect();
+        let one = product(&extents(&d.taps)) * &channels;
+        let (batches, rows, taps, bounds) = (self.batches(&others, &one)?, self.rows()?, self.taps()?, self.bounds()?);
+        let (a, out, residual) = (self.step(&d.data_offset), self.size(&d.out_offset), self.size(&d.residual_offset));
+        let channels = self.size(&channels);
+        let value = quote!(rt::Window {
+            batches: #batches, rows: #rows, taps: #taps, bounds: #bounds, a_offset: #a, out_offset: #out,
+            residual_offset: #residual, channels: #channels
+        });
+        let (data_extent, out_extent) = (extent(self.data()?), extent(self.out()?));
+        let proof = quote!(rt::Window::fits(&SHAPE, #data_extent, #out_extent));
+        let bind = self.descriptor(&quote!(rt::Window), &value, &proof);
+        let (epilogue_setup, epilogue) = epilogue::tokens(self)?;
+        let (x, y, shape) = (&self.data()?.name, &self.out()?.name, self.shape_name());
+        let call = match (op, packed) {
+            (WindowOp::Depthwise, packed) => {
+                let weights = &self.param(packed)?.name;
+                quote!(#shape.depthwise(cx, #x.src(), &*#weights, #y.dst(), #epilogue))
+            }
+            (WindowOp::Max, _) => quote!(#shape.max(cx, #x.src(), #y.dst(), #epilogue)),
+            (WindowOp::Sum, _) => quote!(#shape.average(cx, #x.src(), #y.dst(), rt::Divisor::Fixed(1.0), #epilogue)),
+        };
+        Ok(quote!(#bind #epilogue_setup #call;))
+    }
+}
+
+/// Extents of axes.
+pub(super) fn extents(axes: &[KernelAxis]) -> Vec<Dim> {
+    axes.iter().map(|axis| axis.extent.clone()).collect()
+}
+
+/// The stride of axes in the weights as if they were one; `None` where they are not.
+fn flat_stride(axes: &[&KernelAxis]) -> Option<Dim> {
+    let mut moving = axes.iter().filter(|axis| !axis.extent.is(1));
+    let Some(mut outer) = moving.next() else { return Some(Dim::constant(1)) };
+    for inner in moving {
+        if outer.strides.weights != inner.strides.weights.clone() * &inner.extent {
+            return None;
+        }
+        outer = inner;
+    }
+    Some(outer.strides.weights.clone())
+}

@@ -1,0 +1,296 @@
+//! Nests as loops: rows over contiguous elements where the addresses allow it, indexed elements elsewhere.
+
+use super::nodes::{Inner, Nodes, unparen};
+use super::physical::{Physical, stride};
+use super::types;
+use super::views::Views;
+use crate::diag::Diagnostic;
+use crate::program::nest::{Const, Nest, ReduceFn, Scalar, ScalarType};
+use crate::program::{BufferId, Program};
+use proc_macro2::{Ident, TokenStream};
+use quote::{format_ident, quote};
+
+/// Widest row of accumulators: 1 KiB of f32, which stays in the first-level cache.
+const ACCUMULATORS: usize = 256;
+
+/// The body of a function that computes a nest.
+///
+/// # Errors
+/// A nest that the verifier would refuse.
+pub fn body(program: &Program, views: &Views, nest: &Nest) -> Result<TokenStream, Diagnostic> {
+    let mut physical = Physical::new(program, views, nest)?;
+    let loops = match physical.reduction {
+        None => map(program, views, &physical)?,
+        Some(_) => match reduction_form(program, views, &mut physical) {
+            Form::Accumulators => accumulate(program, views, &physical)?,
+            Form::Rows => reduce(program, views, &physical, true)?,
+            Form::Elements => reduce(program, views, &physical, false)?,
+        },
+    };
+    Ok(quote!(cx.vectorize(#[inline(always)] || { #loops });))
+}
+
+/// How a reduction is written.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Form {
+    /// One accumulator per element of a row of the result.
+    Accumulators,
+    /// Lanes along contiguous operands.
+    Rows,
+    /// Lanes along anything.
+    Elements,
+}
+
+/// Loads of the reduced value walk with stride 0 or 1 along `axis`, one of them with 1, and no bound depends on it.
+fn contiguous(program: &Program, views: &Views, physical: &Physical, axis: usize) -> bool {
+    let needed = physical.needed(physical.reduction.map(|r| r.value));
+    let mut unit = false;
+    for (node, _) in physical.nodes.iter().zip(needed).filter(|(_, needed)| *needed) {
+        let Scalar::Load { access, bounds, .. } = node else { continue };
+        let Some(address) = access.index.first() else { return false };
+        if views.param(access.buffer).is_none() {
+            continue;
+        }
+        let step = stride(address, axis).and_then(|s| s.as_const());
+        let uniform = bounds.iter().all(|bound| !bound.value.uses_axis(axis) && !bound.limit.uses_axis(axis));
+        match step {
+            Some(0) if uniform => {}
+            Some(1) if uniform => unit = true,
+            _ => return false,
+        }
+    }
+    let _ = program;
+    unit
+}
+
+fn reduction_form(program: &Program, views: &Views, physical: &mut Physical) -> Form {
+    let size = |physical: &Physical, axis: usize| physical.extents.get(axis).and_then(|e| e.as_usize());
+    let lanes = physical.reduces.last().copied().filter(|_| physical.reduces.len() == 1);
+    let lanes = lanes.filter(|axis| contiguous(program, views, physical, *axis));
+    let row = physical.maps.last().copied().filter(|axis| {
+        let run = views.param(physical.target).map_or(0, |param| param.run());
+        let wide = size(physical, *axis).is_some_and(|n| n >= 4 && n <= run);
+        wide && stride(&physical.store, *axis).is_some_and(|s| s.is(1)) && contiguous(program, views, physical, *axis)
+    });
+    match (row, lanes) {
+        (Some(row), lanes) if lanes.is_none_or(|lanes| size(physical, lanes) < size(physical, row)) => {
+            let width = size(physical, row).unwrap_or(1);
+            let block = (1..=ACCUMULATORS.min(width)).rev().find(|block| width % block == 0).unwrap_or(1);
+            if block < 4 {
+                return if lanes.is_some() { Form::Rows } else { Form::Elements };
+            }
+            if block < width {
+                physical.split(row, block as i64);
+            }
+            Form::Accumulators
+        }
+        (_, Some(_)) => Form::Rows,
+        _ => Form::Elements,
+    }
+}
+
+/// Loops over `axes` around a body; the loop variables are named in `nodes` before the body is made.
+fn around(nodes: &Nodes, axes: &[usize], prefix: &str, body: &TokenStream) -> TokenStream {
+    let extent = |axis: &usize| nodes.physical.extents.get(*axis).map_or_else(|| quote!(0), |e| nodes.scope.index(e));
+    let name = |axis: &usize| format_ident!("{prefix}{axis}");
+    match axes {
+        [] => body.clone(),
+        [axis] => {
+            let (extent, name) = (extent(axis), name(axis));
+            quote!(rt::nest::map(#extent, #[inline(always)] |#name| { #body });)
+        }
+        _ => {
+            let (extents, names) = (axes.iter().map(extent), axes.iter().map(name));
+            quote!(rt::nest::for_each([#(#extents),*], #[inline(always)] |[#(#names),*]| { #body });)
+        }
+    }
+}
+
+fn name_axes(nodes: &mut Nodes, axes: &[usize], prefix: &str) {
+    axes.iter().for_each(|axis| nodes.name_axis(*axis, format_ident!("{prefix}{axis}")));
+}
+
+fn inner_of(physical: &Physical, axis: usize, name: &str) -> Inner {
+    Inner {
+        axis,
+        name: format_ident!("{name}"),
+        width: physical.extents.get(axis).and_then(|e| e.as_usize()),
+        count: None,
+    }
+}
+
+/// A nest without reduction.
+fn map(program: &Program, views: &Views, physical: &Physical) -> Result<TokenStream, Diagnostic> {
+    let mut nodes = Nodes::new(program, views, physical);
+    let needed = physical.needed(Some(physical.result));
+    let element = program.buffer(physical.target).element;
+    name_axes(&mut nodes, &physical.maps, "i");
+    if let Some((last, outer)) = physical.maps.split_last() {
+        let inner = inner_of(physical, *last, "j");
+        nodes.name_axis(*last, inner.name.clone());
+        if let Some(target) = nodes.bind_target(&inner) {
+            let block = nodes.block(&|i| needed[i], Some(&inner))?;
+            let (row, at, value) = (target_row(&nodes), &inner.name, nodes.stored(physical.result, element));
+            let inside = &block.inside;
+            let spans = [block.spans, target.spans].concat();
+            let inner_loop = nodes.inner_loop(&inner, &spans, &quote!(#inside #row[#at] = #value;));
+            let (rows, bind) = (block.before, target.before);
+            return Ok(around(&nodes, outer, "i", &quote!(#rows #bind #inner_loop)));
+        }
+        name_axes(&mut nodes, &physical.maps, "i");
+    }
+    let block = nodes.block(&|i| needed[i], None)?;
+    let store = put(&nodes, element);
+    let before = block.before;
+    Ok(around(&nodes, &physical.maps, "i", &quote!(#before #store)))
+}
+
+fn target_row(nodes: &Nodes) -> Ident {
+    nodes.target.as_ref().map_or_else(|| format_ident!("missing"), |(_, row)| row.clone())
+}
+
+/// Stores the result at its address.
+fn put(nodes: &Nodes, element: crate::element::ElementType) -> TokenStream {
+    let name = nodes.views.name(nodes.physical.target);
+    let (address, value) = (nodes.scope.index(&nodes.physical.store), nodes.stored(nodes.physical.result, element));
+    quote!(#name.put(#address, #value);)
+}
+
+/// A reduction by the lanes of the runtime.
+fn reduce(program: &Program, views: &Views, physical: &Physical, rows: bool) -> Result<TokenStream, Diagnostic> {
+    let Some(reduction) = physical.reduction else { return Err(Diagnostic::internal("a reduction is missing")) };
+    let mut nodes = Nodes::new(program, views, physical);
+    name_axes(&mut nodes, &physical.maps, "i");
+    let (before, varying) = (physical.needed(Some(reduction.value)), physical.depends_on(&physical.reduces));
+    let hoisted = nodes.block(&|i| before[i] && !varying[i], None)?.before;
+    name_axes(&mut nodes, &physical.reduces, "k");
+    let inner = physical.reduces.last().filter(|_| rows).map(|axis| inner_of(physical, *axis, &format!("k{axis}")));
+    let block = nodes.block(&|i| before[i] && varying[i], inner.as_ref())?;
+    let (rows, inside) = (block.before, block.inside);
+    let value = unparen(nodes.value(reduction.value));
+    let total = match (inner, physical.reduces.as_slice()) {
+        (Some(inner), _) => {
+            let function = reduce_name(reduction.function, "");
+            let at = &inner.name;
+            let width = nodes.width(&inner);
+            let (cut, width) = cut_rows(&block.spans, width);
+            quote!(#rows #cut let total = rt::nest::#function(#width, #[inline(always)] |#at| { #inside #value });)
+        }
+        (None, [axis]) => {
+            let function = reduce_name(reduction.function, "");
+            let (at, extent) = (format_ident!("k{axis}"), nodes.scope.index(&physical.extents[*axis]));
+            quote!(let total = rt::nest::#function(#extent, #[inline(always)] |#at| { #rows #inside #value });)
+        }
+        (None, axes) => {
+            let function = reduce_name(reduction.function, "_nd");
+            let names = axes.iter().map(|axis| format_ident!("k{axis}"));
+            let extents = axes.iter().map(|axis| nodes.scope.index(&physical.extents[*axis]));
+            quote!(let total = rt::nest::#function([#(#extents),*], #[inline(always)] |[#(#names),*]| { #rows #inside #value });)
+        }
+    };
+    let after = physical.needed(Some(physical.result));
+    let post = nodes.block(&|i| after[i] && !(before[i] && !varying[i]), None)?.before;
+    let element = program.buffer(physical.target).element;
+    let store = put(&nodes, element);
+    Ok(around(&nodes, &physical.maps, "i", &quote!(#hoisted #total #post #store)))
+}
+
+/// Rows of run-time length cut to one length.
+fn cut_rows(spans: &[Ident], width: TokenStream) -> (TokenStream, TokenStream) {
+    let Some(first) = spans.first() else { return (TokenStream::new(), width) };
+    let mut lengths = quote!(#first.len());
+    for span in spans.iter().skip(1) {
+        lengths = quote!(#lengths.min(#span.len()));
+    }
+    (quote!(let n = #lengths; #(let #spans = &#spans[..n];)*), quote!(n))
+}
+
+fn reduce_name(function: ReduceFn, suffix: &str) -> Ident {
+    let name = match function {
+        ReduceFn::Sum => "sum",
+        ReduceFn::Prod => "prod",
+        ReduceFn::Max => "max",
+        ReduceFn::Min => "min",
+        ReduceFn::All => "all",
+        ReduceFn::Any => "any",
+    };
+    format_ident!("{name}{suffix}")
+}
+
+/// A reduction into a row of accumulators, one per contiguous element of the result.
+fn accumulate(program: &Program, views: &Views, physical: &Physical) -> Result<TokenStream, Diagnostic> {
+    let (Some(reduction), Some((last, outer))) = (physical.reduction, physical.maps.split_last()) else {
+        return Err(Diagnostic::internal("a row reduction without rows"));
+    };
+    let mut nodes = Nodes::new(program, views, physical);
+    let inner = inner_of(physical, *last, "j");
+    let at = inner.name.clone();
+    let width = nodes.width(&inner);
+    name_axes(&mut nodes, outer, "i");
+    nodes.name_axis(*last, at.clone());
+    let before = physical.needed(Some(reduction.value));
+    let (in_row, in_sum) = (physical.depends_on(&[*last]), physical.depends_on(&physical.reduces));
+    let hoisted = nodes.block(&|i| before[i] && !in_row[i] && !in_sum[i], None)?.before;
+    name_axes(&mut nodes, &physical.reduces, "k");
+    let block = nodes.block(&|i| before[i] && (in_row[i] || in_sum[i]), Some(&inner))?;
+    let ty = physical.types[reduction.value as usize];
+    let value = nodes.value(reduction.value);
+    let combined = combine(reduction.function, ty, &quote!(acc[#at]), &value);
+    let inside = &block.inside;
+    let adding = nodes.inner_loop(&inner, &block.spans, &quote!(#inside acc[#at] = #combined;));
+    let rows = &block.before;
+    let sums = around(&nodes, &physical.reduces, "k", &quote!(#rows #adding));
+    nodes.reduced = Some(quote!(acc[#at]));
+    let Some(target) = nodes.bind_target(&inner) else { return Err(Diagnostic::internal("a row that is no row")) };
+    let after = physical.needed(Some(physical.result));
+    let post = nodes.block(&|i| after[i], Some(&inner))?;
+    let element = program.buffer(physical.target).element;
+    let (row, stored, inside) = (target_row(&nodes), nodes.stored(physical.result, element), &post.inside);
+    let storing = nodes.inner_loop(&inner, &post.spans, &quote!(#inside #row[#at] = #stored;));
+    let identity = types::constant(identity(reduction.function, ty));
+    let (rows, bind) = (post.before, target.before);
+    let body = quote!(let mut acc = [#identity; #width]; #hoisted #sums #rows #bind #storing);
+    Ok(around(&nodes, outer, "i", &body))
+}
+
+/// One step of a reduction.
+fn combine(function: ReduceFn, ty: ScalarType, a: &TokenStream, b: &TokenStream) -> TokenStream {
+    use crate::program::nest::Binary;
+    let function = match function {
+        ReduceFn::Sum => Binary::Add,
+        ReduceFn::Prod => Binary::Mul,
+        ReduceFn::Max => Binary::Max,
+        ReduceFn::Min => Binary::Min,
+        ReduceFn::All => Binary::And,
+        ReduceFn::Any => Binary::Or,
+    };
+    unparen(super::scalar::binary(function, ty, a, b).unwrap_or_else(|| b.clone()))
+}
+
+/// The result of a reduction over nothing.
+fn identity(function: ReduceFn, ty: ScalarType) -> Const {
+    match (function, ty) {
+        (ReduceFn::Sum, _) => Const::of(ty, 0.0),
+        (ReduceFn::Prod, _) => Const::of(ty, 1.0),
+        (ReduceFn::All, _) => Const::Bool(true),
+        (ReduceFn::Any, _) => Const::Bool(false),
+        (ReduceFn::Max, ScalarType::I32) => Const::I32(i32::MIN),
+        (ReduceFn::Max, ScalarType::I64) => Const::I64(i64::MIN),
+        (ReduceFn::Max, ScalarType::U64) => Const::U64(0),
+        (ReduceFn::Max, _) => Const::of(ty, f64::NEG_INFINITY),
+        (ReduceFn::Min, ScalarType::I32) => Const::I32(i32::MAX),
+        (ReduceFn::Min, ScalarType::I64) => Const::I64(i64::MAX),
+        (ReduceFn::Min, ScalarType::U64) => Const::U64(u64::MAX),
+        (ReduceFn::Min, _) => Const::of(ty, f64::INFINITY),
+    }
+}
+
+/// The body of a function that copies the elements of one buffer to another in row-major order of both.
+///
+/// # Errors
+/// Buffers whose dimensions are unknown.
+pub fn reshape(program: &Program, views: &Views, from: BufferId, to: BufferId) -> Result<TokenStream, Diagnostic> {
+    let physical = Physical::copy(program, views, from, to);
+    let loops = map(program, views, &physical)?;
+    Ok(quote!(cx.vectorize(#[inline(always)] || { #loops });))
+}

@@ -1,0 +1,352 @@
+//! Scalar nodes as `let` statements, split between what stands before the innermost loop and what runs inside it.
+
+use super::dims::Scope;
+use super::physical::{Physical, stride, with_axis};
+use super::views::{Shape, Views};
+use super::{scalar, types};
+use crate::diag::Diagnostic;
+use crate::dim::Dim;
+use crate::element::ElementType;
+use crate::program::nest::{Node, Scalar, ScalarType};
+use crate::program::{BufferId, Program};
+use proc_macro2::{Ident, Literal, TokenStream, TokenTree};
+use quote::{format_ident, quote};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Writes the nodes of one nest.
+pub struct Nodes<'a> {
+    /// The program, for element types.
+    pub program: &'a Program,
+    /// Parameters.
+    pub views: &'a Views,
+    /// The nest.
+    pub physical: &'a Physical,
+    /// Loop variables in scope.
+    pub scope: Scope,
+    /// The value of the reduction, where it is in scope.
+    pub reduced: Option<TokenStream>,
+    /// Address and name of the row that is written, where a row is.
+    pub target: Option<(Dim, Ident)>,
+}
+
+/// The axis of an innermost loop over contiguous elements.
+#[derive(Clone, Debug)]
+pub struct Inner {
+    /// The axis.
+    pub axis: usize,
+    /// The loop variable.
+    pub name: Ident,
+    /// Number of iterations, where it is known at compile time.
+    pub width: Option<usize>,
+    /// Number of iterations as an expression, where it is not the axis' extent.
+    pub count: Option<TokenStream>,
+}
+
+/// Statements before and inside an innermost loop.
+#[derive(Clone, Debug, Default)]
+pub struct Block {
+    /// Before: hoisted nodes and rows.
+    pub before: TokenStream,
+    /// Inside.
+    pub inside: TokenStream,
+    /// Rows whose length is known at run time only.
+    pub spans: Vec<Ident>,
+}
+
+/// How a load reads a row.
+struct Row {
+    name: Ident,
+    /// A condition that holds for the whole row or for none of it.
+    guard: Option<Ident>,
+}
+
+impl<'a> Nodes<'a> {
+    /// A writer without loops.
+    pub fn new(program: &'a Program, views: &'a Views, physical: &'a Physical) -> Self {
+        let scope = Scope { limits: physical.limits(), ..Scope::default() };
+        Nodes { program, views, physical, scope, reduced: None, target: None }
+    }
+
+    /// Names an axis.
+    pub fn name_axis(&mut self, axis: usize, name: Ident) {
+        self.scope.axes.insert(axis, name);
+    }
+
+    /// The value of a node: a literal or its variable.
+    pub fn value(&self, node: Node) -> TokenStream {
+        let i = node as usize;
+        if let Some(Some(value)) = self.physical.literals.get(i) {
+            return types::constant(*value);
+        }
+        match self.physical.nodes.get(i) {
+            Some(Scalar::Reduced) => self.reduced.clone().unwrap_or_else(|| quote!(total)),
+            _ => {
+                let name = format_ident!("v{node}");
+                quote!(#name)
+            }
+        }
+    }
+
+    /// The value of a node as it is stored in elements of a type.
+    pub fn stored(&self, node: Node, element: ElementType) -> TokenStream {
+        unparen(types::narrow(element, self.value(node)))
+    }
+
+    /// Statements for the selected nodes, in order; loads of contiguous elements along `inner` become rows.
+    ///
+    /// # Errors
+    /// A function that is not defined for its type, or an operand that is overwritten before it is read.
+    pub fn block(&mut self, select: &dyn Fn(usize) -> bool, inner: Option<&Inner>) -> Result<Block, Diagnostic> {
+        let varying = inner
+            .map_or_else(|| vec![false; self.physical.nodes.len()], |inner| self.physical.depends_on(&[inner.axis]));
+        let after = self.after_reduction();
+        let mut block = Block::default();
+        for i in 0..self.physical.nodes.len() {
+            let trivial = self.physical.literals[i].is_some() || matches!(self.physical.nodes[i], Scalar::Reduced);
+            if !select(i) || trivial {
+                continue;
+            }
+            // With an innermost loop, what depends on the accumulator differs from lane to lane.
+            let inside = varying[i] || (inner.is_some() && after[i]);
+            let row = inner.filter(|_| inside).map_or(Ok(None), |inner| self.row(i, inner, &mut block))?;
+            let value = unparen(self.expression(i, inner, row.as_ref())?);
+            let name = format_ident!("v{i}");
+            let statement = quote!(let #name = #value;);
+            let ty = self.physical.types[i];
+            self.scope.scalars.insert(i as u32, as_index(ty, quote!(#name)));
+            if inside { block.inside.extend(statement) } else { block.before.extend(statement) }
+        }
+        Ok(block)
+    }
+
+    fn after_reduction(&self) -> Vec<bool> {
+        let nodes = &self.physical.nodes;
+        let mut after = vec![false; nodes.len()];
+        for (i, node) in nodes.iter().enumerate() {
+            let mut depends = matches!(node, Scalar::Reduced);
+            node.for_each_operand(&mut |operand| depends |= after.get(operand as usize).copied().unwrap_or(false));
+            after[i] = depends;
+        }
+        after
+    }
+
+    /// Binds the row of a load, where it reads contiguous elements.
+    fn row(&mut self, i: usize, inner: &Inner, block: &mut Block) -> Result<Option<Row>, Diagnostic> {
+        let Scalar::Load { access, bounds, .. } = &self.physical.nodes[i] else { return Ok(None) };
+        let Some(address) = access.index.first() else { return Ok(None) };
+        let Some(param) = self.views.param(access.buffer) else { return Ok(None) };
+        if param.written {
+            return Ok(None);
+        }
+        let unit = stride(address, inner.axis).is_some_and(|s| s.is(1));
+        let uniform =
+            bounds.iter().all(|bound| !bound.value.uses_axis(inner.axis) && !bound.limit.uses_axis(inner.axis));
+        let hoistable = depends_on_hoisted_only(&self.physical.nodes, i, &self.physical.depends_on(&[inner.axis]));
+        let fits = inner.width.is_none_or(|width| width <= param.run());
+        if !unit || !uniform || !hoistable || !fits || access.buffer == self.physical.target {
+            return Ok(None);
+        }
+        let (name, row) = (param.name.clone(), format_ident!("{}_{i}", param.name));
+        let start = self.scope.index(&with_axis(address, inner.axis, &Dim::constant(0)));
+        match inner.width {
+            Some(width) if !param.is_slice() => {
+                let width = Literal::usize_unsuffixed(width);
+                block.before.extend(quote!(let #row = #name.row::<#width>(#start);));
+            }
+            _ if bounds.is_empty() => {
+                let width = self.width(inner);
+                block.before.extend(quote!(let #row = #name.span(#start, #width);));
+                block.spans.push(row.clone());
+            }
+            _ => return Ok(None),
+        }
+        let guard = match self.condition(bounds) {
+            Some(condition) => {
+                let guard = format_ident!("inside_{i}");
+                block.before.extend(quote!(let #guard = #condition;));
+                Some(guard)
+            }
+            None => None,
+        };
+        Ok(Some(Row { name: row, guard }))
+    }
+
+    /// Number of iterations of an innermost loop.
+    pub fn width(&self, inner: &Inner) -> TokenStream {
+        if let Some(count) = &inner.count {
+            return count.clone();
+        }
+        match inner.width {
+            Some(width) => {
+                let width = Literal::usize_unsuffixed(width);
+                quote!(#width)
+            }
+            None => self.physical.extents.get(inner.axis).map_or_else(|| quote!(0), |extent| self.scope.index(extent)),
+        }
+    }
+
+    fn condition(&self, bounds: &[crate::program::Bound]) -> Option<TokenStream> {
+        let mut all: Option<TokenStream> = None;
+        for bound in bounds {
+            let (value, limit) = (self.scope.factor(&bound.value), self.scope.factor(&bound.limit));
+            let one = quote!(#value < #limit);
+            all = Some(match all {
+                // No short circuit: these are cheap, and branches keep loops from becoming vectors.
+                Some(all) => quote!(#all & (#one)),
+                None => quote!((#one)),
+            });
+        }
+        all.map(|all| if bounds.len() == 1 { unparen(all) } else { all })
+    }
+
+    fn expression(&self, i: usize, inner: Option<&Inner>, row: Option<&Row>) -> Result<TokenStream, Diagnostic> {
+        let misfit = || Diagnostic::internal(format!("node %{i} is not defined for its type"));
+        let of = |node: &Node| self.physical.types.get(*node as usize).copied().unwrap_or(ScalarType::F32);
+        Ok(match &self.physical.nodes[i] {
+            Scalar::Const(value) => types::constant(*value),
+            Scalar::Reduced => self.value(i as u32),
+            Scalar::Index(dim) => {
+                let signed = self.scope.signed(dim);
+                quote!(#signed)
+            }
+            Scalar::Unary(function, a) => scalar::unary(*function, of(a), &self.value(*a)).ok_or_else(misfit)?,
+            Scalar::Binary(function, a, b) => {
+                scalar::binary(*function, of(a), &self.value(*a), &self.value(*b)).ok_or_else(misfit)?
+            }
+            Scalar::Select(c, a, b) => {
+                let (c, a, b) = (unparen(self.value(*c)), self.value(*a), self.value(*b));
+                quote!(if #c { #a } else { #b })
+            }
+            Scalar::Cast(element, a) => types::convert(of(a), *element, self.value(*a)),
+            Scalar::Load { access, bounds, otherwise } => {
+                let element = self.program.buffer(access.buffer).element;
+                let address = access.index.first().ok_or_else(misfit)?;
+                let (stored, guard) = match (row, inner) {
+                    (Some(row), Some(inner)) => {
+                        let (name, at) = (&row.name, &inner.name);
+                        (quote!(#name[#at]), row.guard.as_ref().map(|guard| quote!(#guard)))
+                    }
+                    _ => (self.element(access.buffer, address, inner)?, self.condition(bounds)),
+                };
+                let value = unparen(types::widen(element, stored));
+                match (guard, otherwise) {
+                    (Some(guard), Some(otherwise)) => {
+                        let otherwise = self.value(*otherwise);
+                        quote!(if #guard { #value } else { #otherwise })
+                    }
+                    _ => value,
+                }
+            }
+        })
+    }
+
+    /// One element; of a buffer that is overwritten in place, the element that the same iteration stores.
+    fn element(&self, buffer: BufferId, address: &Dim, inner: Option<&Inner>) -> Result<TokenStream, Diagnostic> {
+        let name = self.views.name(buffer);
+        let written = self.views.param(buffer).is_some_and(|param| param.written);
+        if written && *address != self.physical.store {
+            return Err(Diagnostic::internal("an operand is overwritten before it is read"));
+        }
+        if let (true, Some((_, row)), Some(inner)) = (written, &self.target, inner) {
+            let at = &inner.name;
+            return Ok(quote!(#row[#at]));
+        }
+        let index = self.scope.index(address);
+        Ok(quote!(#name.at(#index)))
+    }
+
+    /// The row of the store along `inner`, if it is contiguous; what follows reads an in-place operand from it.
+    pub fn bind_target(&mut self, inner: &Inner) -> Option<Block> {
+        let param = self.views.param(self.physical.target)?;
+        let unit = stride(&self.physical.store, inner.axis).is_some_and(|s| s.is(1));
+        let fits = match (inner.width, param.shape) {
+            (Some(width), _) => width <= param.run(),
+            (None, Shape::Run(_)) => true,
+            _ => false,
+        };
+        if !unit || !fits {
+            return None;
+        }
+        let (name, row) = (&param.name, format_ident!("{}_row", param.name));
+        let start = self.scope.index(&with_axis(&self.physical.store, inner.axis, &Dim::constant(0)));
+        let width = self.width(inner);
+        self.target = Some((self.physical.store.clone(), row.clone()));
+        let mut block = Block::default();
+        match inner.width {
+            Some(_) => block.before = quote!(let #row = #name.row_mut::<#width>(#start);),
+            None => {
+                block.before = quote!(let #row = #name.span_mut(#start, #width););
+                block.spans.push(row);
+            }
+        }
+        Some(block)
+    }
+
+    /// An innermost loop; rows of run-time length are cut to one length first, so that it needs no bounds checks.
+    pub fn inner_loop(&self, inner: &Inner, spans: &[Ident], body: &TokenStream) -> TokenStream {
+        let name = &inner.name;
+        let target = self.target.as_ref().map(|(_, row)| row);
+        let Some(first) = spans.first() else {
+            let width = self.width(inner);
+            return quote!(for #name in 0..#width { #body });
+        };
+        let mut lengths = quote!(#first.len());
+        for span in spans.iter().skip(1) {
+            lengths = quote!(#lengths.min(#span.len()));
+        }
+        if let (Some(width), Some(_)) = (inner.width, target) {
+            let width = Literal::usize_unsuffixed(width);
+            lengths = quote!(#lengths.min(#width));
+        }
+        let mut cut: BTreeMap<String, TokenStream> = BTreeMap::new();
+        let written: BTreeSet<String> = target.iter().map(ToString::to_string).collect();
+        for span in spans.iter().chain(target) {
+            let statement = match written.contains(&span.to_string()) {
+                true => quote!(let #span = &mut #span[..n];),
+                false => quote!(let #span = &#span[..n];),
+            };
+            cut.insert(span.to_string(), statement);
+        }
+        let cut = cut.values();
+        quote!(let n = #lengths; #(#cut)* for #name in 0..n { #body })
+    }
+}
+
+/// Whether everything that the address and bounds of a load use is computed before the loop.
+fn depends_on_hoisted_only(nodes: &[Scalar], i: usize, varying: &[bool]) -> bool {
+    let Some(Scalar::Load { access, bounds, .. }) = nodes.get(i) else { return false };
+    let mut hoisted = true;
+    let mut look = |dim: &Dim| {
+        dim.for_each_atom(&mut |atom| {
+            if let crate::dim::Atom::Scalar(node) = atom {
+                hoisted &= !varying.get(*node as usize).copied().unwrap_or(true);
+            }
+        });
+    };
+    access.index.iter().for_each(&mut look);
+    bounds.iter().for_each(|bound| {
+        look(&bound.value);
+        look(&bound.limit);
+    });
+    hoisted
+}
+
+fn as_index(ty: ScalarType, name: TokenStream) -> TokenStream {
+    match ty {
+        ScalarType::I64 => name,
+        ScalarType::U64 => quote!(i64::try_from(#name).unwrap_or(i64::MAX)),
+        ScalarType::I32 | ScalarType::Bool => quote!(i64::from(#name)),
+        ScalarType::F32 | ScalarType::F64 => quote!(0i64),
+    }
+}
+
+/// Without the parentheses around the whole expression.
+pub fn unparen(tokens: TokenStream) -> TokenStream {
+    let mut trees = tokens.clone().into_iter();
+    match (trees.next(), trees.next()) {
+        (Some(TokenTree::Group(group)), None) if group.delimiter() == proc_macro2::Delimiter::Parenthesis => {
+            group.stream()
+        }
+        _ => tokens,
+    }
+}

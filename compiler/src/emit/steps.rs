@@ -1,0 +1,312 @@
+//! Steps as functions, shared where bodies and types are the same, and blocks as functions that call them in groups.
+
+use super::comments::Comments;
+use super::interface::Interface;
+use super::names::{Names, comment};
+use super::views::{Param, Shape, Views};
+use super::{EmitOptions, dims, kernel, nest, types};
+use crate::diag::{Diagnostic, codes, quote as quoted};
+use crate::plan::{Plan, Space};
+use crate::program::nest::Scalar;
+use crate::program::{Block, BufferId, Kernel, Loop, Program, Step, StepKind};
+use proc_macro2::{Ident, Literal, TokenStream};
+use quote::{format_ident, quote};
+use std::collections::BTreeMap;
+
+/// Steps that one `#[inline(never)]` function calls: fewer, larger functions make rustc slow, more make calls dear.
+const GROUP: usize = 16;
+
+/// Writes the steps of a program.
+pub struct Steps<'a> {
+    program: &'a Program,
+    plan: &'a Plan,
+    options: &'a EmitOptions,
+    interface: &'a Interface,
+    names: Names,
+    /// Functions by signature and body.
+    known: BTreeMap<String, Ident>,
+    /// All functions, in the order of first use.
+    pub functions: Vec<TokenStream>,
+    /// Comments in them.
+    pub comments: Comments,
+    /// Layers that cannot be emitted yet.
+    pub unsupported: Vec<(Diagnostic, String)>,
+}
+
+impl<'a> Steps<'a> {
+    /// A writer.
+    pub fn new(program: &'a Program, plan: &'a Plan, options: &'a EmitOptions, interface: &'a Interface) -> Self {
+        let names = Names::reserving(&["run", "reset", "main", "cx", "arena", "state", "inputs", "weights", "dims"]);
+        let comments = Comments::new(options.source.as_ref());
+        Steps {
+            program,
+            plan,
+            options,
+            interface,
+            names,
+            known: BTreeMap::new(),
+            functions: Vec::new(),
+            comments,
+            unsupported: Vec::new(),
+        }
+    }
+
+    /// The parameters that every group function takes, and the arguments that pass them on.
+    pub fn shared(&self) -> (TokenStream, TokenStream) {
+        let (mut parameters, mut arguments) = (quote!(cx: rt::Cx<'_>), quote!(cx));
+        let mut add = |wanted: bool, name: &str, ty: TokenStream, argument: TokenStream| {
+            if wanted {
+                let name = format_ident!("{name}");
+                parameters.extend(quote!(, #name: #ty));
+                arguments.extend(quote!(, #argument));
+            }
+        };
+        let count = Literal::usize_unsuffixed(self.program.variables.len());
+        add(self.plan.arena_bytes > 0, "arena", quote!(&mut rt::Arena<ARENA_BYTES>), quote!(arena));
+        add(self.plan.state_bytes > 0, "state", quote!(&mut rt::Arena<STATE_BYTES>), quote!(state));
+        add(!self.interface.inputs.is_empty(), "inputs", quote!(&Inputs<'_>), quote!(inputs));
+        add(self.plan.weight_bytes > 0, "weights", quote!(&Weights), quote!(weights));
+        add(!self.program.variables.is_empty(), "dims", quote!(&[usize; #count]), quote!(dims));
+        (parameters, arguments)
+    }
+
+    /// Statements that run a block.
+    ///
+    /// # Errors
+    /// Internal errors; layers that are not supported are collected instead.
+    pub fn block(&mut self, block: &Block, name: &str) -> Result<TokenStream, Diagnostic> {
+        let mut statements = Vec::new();
+        for step in &block.steps {
+            match self.step(step) {
+                Ok(statement) => statements.push(statement),
+                Err(diagnostic) => {
+                    let origin = step.origins.first();
+                    let layer =
+                        origin.map_or_else(String::new, |o| format!("{} {}", comment(&o.kind), quoted(&o.name)));
+                    let diagnostic = match origin.and_then(|o| o.span) {
+                        Some(span) => diagnostic.or_at(span),
+                        None => diagnostic,
+                    };
+                    self.unsupported.push((diagnostic, layer));
+                }
+            }
+        }
+        statements.retain(|statement| !statement.is_empty());
+        let (parameters, arguments) = self.shared();
+        let mut calls = TokenStream::new();
+        for (i, group) in statements.chunks(GROUP).enumerate() {
+            let function = self.names.name(&format!("{name}_{i}"), "steps");
+            self.functions.push(quote! {
+                #[inline(never)]
+                fn #function(#parameters) { #(#group)* }
+            });
+            calls.extend(quote!(#function(#arguments);));
+        }
+        Ok(calls)
+    }
+
+    fn step(&mut self, step: &Step) -> Result<TokenStream, Diagnostic> {
+        let (views, body) = match &step.kind {
+            StepKind::Nest(nest) => self.nest(nest)?,
+            StepKind::Kernel(kernel) if self.options.reference => self.nest(&kernel.nest)?,
+            StepKind::Kernel(kernel) => self.kernel(kernel)?,
+            StepKind::Reshape { from, to } => match self.reshape(*from, *to)? {
+                Some(found) => found,
+                None => return Ok(TokenStream::new()),
+            },
+            StepKind::Call(call) => {
+                return Err(Diagnostic::error(
+                    &codes::UNSUPPORTED,
+                    format!("the function {} cannot be emitted yet", quoted(call.function)),
+                ));
+            }
+            StepKind::If { condition, then, otherwise } => return self.branch(*condition, then, otherwise),
+            StepKind::Loop(inner) => return self.repeat(inner),
+        };
+        if views.params.iter().any(|param| param.written && param.run() == 0) {
+            return Ok(TokenStream::new());
+        }
+        let text = self.comments.describe(self.program, step);
+        let name = step.origins.first().map_or("", |origin| origin.name.as_str());
+        self.call(&views, &body, name, &text)
+    }
+
+    fn nest(&self, nest: &crate::program::Nest) -> Result<(Views, TokenStream), Diagnostic> {
+        let reads = self.reads(&nest.nodes, &|_| true);
+        let views = Views::new(self.program, self.plan, &reads, &[nest.store.buffer])?;
+        let empty = views.params.iter().any(|param| param.written && param.run() == 0);
+        let body = if empty { TokenStream::new() } else { nest::body(self.program, &views, nest)? };
+        Ok((views, body))
+    }
+
+    /// Buffers that the selected nodes read at run time.
+    fn reads(&self, nodes: &[Scalar], select: &dyn Fn(usize) -> bool) -> Vec<BufferId> {
+        let read = |(i, node): (usize, &Scalar)| match node {
+            Scalar::Load { access, .. } if select(i) && crate::plan::inline_constant(self.program, node).is_none() => {
+                Some(access.buffer)
+            }
+            _ => None,
+        };
+        nodes.iter().enumerate().filter_map(read).collect()
+    }
+
+    fn kernel(&self, kernel: &Kernel) -> Result<(Views, TokenStream), Diagnostic> {
+        let roles = kernel::Roles::new(self.program, kernel);
+        let reads =
+            [self.reads(&kernel.nest.nodes, &|i| Some(i as u32) != roles.replaced), roles.reads.clone()].concat();
+        let writes = [vec![kernel.nest.store.buffer], roles.scratch.clone()].concat();
+        let views = Views::new(self.program, self.plan, &reads, &writes)?;
+        let body = kernel::body(self.program, &views, kernel)?;
+        Ok((views, body))
+    }
+
+    /// `None` where the elements already lie where they should.
+    fn reshape(&self, from: BufferId, to: BufferId) -> Result<Option<(Views, TokenStream)>, Diagnostic> {
+        let (a, b) = (self.program.buffer(from), self.program.buffer(to));
+        if a.layout.storage == b.layout.storage && a.layout.offset == b.layout.offset {
+            return Ok(None);
+        }
+        let views = Views::new(self.program, self.plan, &[from], &[to])?;
+        let body = nest::reshape(self.program, &views, from, to)?;
+        Ok(Some((views, body)))
+    }
+
+    /// A call of the function with this body, which is added unless there is one already.
+    fn call(&mut self, views: &Views, body: &TokenStream, name: &str, text: &str) -> Result<TokenStream, Diagnostic> {
+        let declarations = views.params.iter().map(Param::declaration);
+        let variables = self.program.variables.len();
+        let (mut shared, mut unpack) = (TokenStream::new(), TokenStream::new());
+        if variables > 0 {
+            let count = Literal::usize_unsuffixed(variables);
+            let names = self.program.variables.iter().map(|info| dims::variable(info.variable.id));
+            shared = quote!(dims: &[usize; #count],);
+            unpack = quote!(let [#(#names),*] = *dims;);
+        }
+        let signature = quote!((cx: rt::Cx<'_>, #shared #(#declarations),*) { #unpack #body });
+        let key = signature.to_string();
+        let function = match self.known.get(&key) {
+            Some(function) => function.clone(),
+            None => {
+                let function = self.names.name(name, "step");
+                let doc = format!(" {text}");
+                self.functions.push(quote!(#[doc = #doc] fn #function #signature));
+                self.known.insert(key, function.clone());
+                function
+            }
+        };
+        let comment = self.comments.statement(text.to_owned());
+        let (borrows, arguments) = self.borrow(views)?;
+        let dims = (variables > 0).then(|| quote!(dims,));
+        Ok(quote!({ #comment #borrows #function(cx, #dims #(#arguments),*); }))
+    }
+
+    /// Statements that borrow the regions of arena and state, and the arguments of the call.
+    pub fn borrow(&self, views: &Views) -> Result<(TokenStream, Vec<TokenStream>), Diagnostic> {
+        let mut borrows = TokenStream::new();
+        for (space, memory) in [(Space::Arena, "arena"), (Space::State, "state")] {
+            let params: Vec<&Param> = views.params.iter().filter(|param| param.space == space).collect();
+            if params.len() > 24 {
+                return Err(Diagnostic::error(
+                    &codes::UNSUPPORTED,
+                    "a step with more than 24 tensors cannot be emitted",
+                ));
+            }
+            if params.is_empty() {
+                continue;
+            }
+            let memory = format_ident!("{memory}");
+            let names = params.iter().map(|param| &param.name);
+            let regions = params.iter().map(|param| param.region());
+            borrows.extend(quote!(let (#(#names,)*) = #memory.get::<(#(#regions,)*)>();));
+        }
+        let mut arguments = Vec::with_capacity(views.params.len());
+        for param in &views.params {
+            let name = &param.name;
+            arguments.push(match param.space {
+                Space::Arena | Space::State => quote!(#name),
+                Space::Nowhere if param.written => quote!(&mut []),
+                Space::Nowhere => quote!(&[]),
+                Space::Input(i) => {
+                    let field =
+                        self.interface.inputs.get(i).ok_or_else(|| Diagnostic::internal("an input is missing"))?;
+                    let ident = field.ident();
+                    if field.dynamic { quote!(inputs.#ident.data()) } else { quote!(inputs.#ident) }
+                }
+                Space::Weights => {
+                    let (element, Shape::Run(len)) = (types::storage(param.element), param.shape) else {
+                        return Err(Diagnostic::internal("weights with gaps"));
+                    };
+                    let (len, offset) = (Literal::usize_unsuffixed(len), Literal::usize_unsuffixed(param.offset));
+                    quote!(weights.get::<[#element; #len], #offset>())
+                }
+            });
+        }
+        Ok((borrows, arguments))
+    }
+
+    /// An expression of the only element of a buffer.
+    fn scalar(&self, buffer: BufferId) -> Result<TokenStream, Diagnostic> {
+        let views = Views::new(self.program, self.plan, &[buffer], &[])?;
+        let (borrows, arguments) = self.borrow(&views)?;
+        let index = dims::Scope::default().index(&views.address(self.program, buffer, &zeros(self.program, buffer)));
+        let value = types::widen(self.program.buffer(buffer).element, quote!(rt::View::at(x, #index)));
+        Ok(quote!({ #borrows let x = #(#arguments)*; #value }))
+    }
+
+    fn branch(&mut self, condition: BufferId, then: &Block, otherwise: &Block) -> Result<TokenStream, Diagnostic> {
+        let condition = self.scalar(condition)?;
+        let (then, otherwise) = (self.block(then, "then")?, self.block(otherwise, "otherwise")?);
+        Ok(quote!(if #condition { #then } else { #otherwise }))
+    }
+
+    fn repeat(&mut self, step: &Loop) -> Result<TokenStream, Diagnostic> {
+        let trips = match step.trip_count {
+            Some(buffer) => {
+                let count = self.scalar(buffer)?;
+                quote!(i64::from(#count))
+            }
+            None => quote!(i64::MAX),
+        };
+        let bound = step.bound.map(|bound| {
+            let bound = Literal::i64_suffixed(bound);
+            quote!(.min(#bound))
+        });
+        let current = match step.current {
+            Some(buffer) => self.set_counter(buffer)?,
+            None => TokenStream::new(),
+        };
+        let body = self.block(&step.body, "body")?;
+        let mut carry = TokenStream::new();
+        for (end, start) in &step.carried {
+            if let Some((views, copy)) = self.reshape(*end, *start)? {
+                carry.extend(self.call(&views, &copy, "carry", "carried to the next iteration")?);
+            }
+        }
+        let test = match step.condition {
+            Some(buffer) => {
+                let condition = self.scalar(buffer)?;
+                quote!(if !#condition { break; })
+            }
+            None => TokenStream::new(),
+        };
+        Ok(quote! {
+            let trips: i64 = #trips #bound;
+            let mut iteration = 0i64;
+            while iteration < trips { #test #current #body #carry iteration += 1; }
+        })
+    }
+
+    fn set_counter(&mut self, buffer: BufferId) -> Result<TokenStream, Diagnostic> {
+        let element = self.program.buffer(buffer).element;
+        let views = Views::new(self.program, self.plan, &[], &[buffer])?;
+        let (borrows, arguments) = self.borrow(&views)?;
+        let value =
+            types::narrow(element, types::convert(crate::program::nest::ScalarType::I64, element, quote!(iteration)));
+        let index = dims::Scope::default().index(&views.address(self.program, buffer, &zeros(self.program, buffer)));
+        Ok(quote!({ #borrows let y = #(#arguments)*; rt::ViewMut::put(y, #index, #value); }))
+    }
+}
+
+fn zeros(program: &Program, buffer: BufferId) -> Vec<crate::dim::Dim> {
+    program.buffer(buffer).dims.iter().map(|_| crate::dim::Dim::constant(0)).collect()
+}
