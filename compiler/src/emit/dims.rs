@@ -98,7 +98,9 @@ impl Scope {
             let literal = Literal::u64_unsuffixed(factor);
             factors.push(quote!(#literal));
         }
-        Some(quote!(#(#factors)**))
+        let mut factors = factors.into_iter();
+        let first = factors.next()?;
+        Some(quote!(#first #(* #factors)*))
     }
 
     fn natural_atom(&self, atom: &Atom) -> Option<TokenStream> {
