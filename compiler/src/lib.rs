@@ -23,3 +23,26 @@ pub mod tensor;
 
 pub use options::Options;
 pub use output::Output;
+
+use diag::Diagnostics;
+use source::Source;
+use stages::{Compilation, Stage};
+
+/// Compiles a model: the whole pipeline, from XML and weights to a Rust module and its weights file.
+///
+/// The same model and options give the same output on every machine. Nothing is printed, read or written here.
+///
+/// # Errors
+/// All problems of the first stage that has one, with their places in the XML.
+pub fn compile(source: &Source, options: &Options) -> Result<Output, Diagnostics> {
+    let mut compilation = Compilation::new(source, options);
+    let program = match compilation.program()? {
+        Stage::Done(program) => program,
+        Stage::Stopped(text) => return Ok(compilation.stopped(text)),
+    };
+    let plan = match compilation.plan(&program)? {
+        Stage::Done(plan) => plan,
+        Stage::Stopped(text) => return Ok(compilation.stopped(text)),
+    };
+    compilation.emit(&program, &plan)
+}

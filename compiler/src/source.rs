@@ -73,6 +73,11 @@ impl Source {
         Ok(Source { xml_name, xml, weights: Weights::Memory(weights.into()), xml_path: None })
     }
 
+    /// The file name of the XML without folder and extension: what the generated module is called.
+    pub fn stem(&self) -> String {
+        Path::new(&self.xml_name).file_stem().map_or_else(String::new, |stem| stem.to_string_lossy().into_owned())
+    }
+
     /// The files on disk that were read, for rebuild tracking: the XML, then the weights.
     pub fn files(&self) -> Vec<&Path> {
         let weights = match &self.weights {

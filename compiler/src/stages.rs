@@ -1,10 +1,12 @@
 //! The stages up to a point: what `--emit`, `--stop-after` and the interpreter need of the pipeline.
 
 use crate::diag::{Diagnostic, Diagnostics, codes};
+use crate::emit::{self, EmitOptions, WeightsAccess};
 use crate::graph::Graph;
-use crate::options::{Emit, Options};
-use crate::output::{Output, PassTime};
+use crate::options::{Emit, Kernels, Options, WeightsFile, WeightsMode};
+use crate::output::{Output, PassTime, Sizes};
 use crate::passes;
+use crate::plan::{self, Plan};
 use crate::program::Program;
 use crate::source::Source;
 use std::time::Instant;
@@ -90,6 +92,63 @@ impl<'a> Compilation<'a> {
         }
     }
 
+    /// plan: the place of everything.
+    ///
+    /// # Errors
+    /// Sizes without bound, and what cannot be placed.
+    pub fn plan(&mut self, program: &Program) -> Result<Stage<Plan>, Diagnostics> {
+        let planned = self.stage("plan", |_| plan::plan(program, &plan::PlanOptions::default()));
+        let plan = self.checked_result(planned)?;
+        let verified = plan::verify(program, &plan).map_err(Diagnostic::internal);
+        self.checked_result(verified)?;
+        match self.options.emit == Emit::Plan {
+            true => Ok(Stage::Stopped(plan.table(program).to_string())),
+            false => Ok(Stage::Done(plan)),
+        }
+    }
+
+    /// emit: Rust source and weights file.
+    ///
+    /// # Errors
+    /// Steps that cannot be emitted.
+    pub fn emit(mut self, program: &Program, plan: &Plan) -> Result<Output, Diagnostics> {
+        let module = self.options.module.clone().unwrap_or_else(|| self.source.stem());
+        let module = emit::snake_case(&module, "model");
+        let weights_name = match &self.options.weights_file {
+            WeightsFile::Beside(Some(name)) => name.clone(),
+            _ => format!("{module}.weights.bin"),
+        };
+        let options = EmitOptions {
+            module: Some(module.clone()),
+            weights: weights_access(self.options, &weights_name, plan.weight_bytes),
+            reference: self.options.kernels == Kernels::Reference,
+            source: Some(self.source.text()),
+            ..EmitOptions::default()
+        };
+        let emitted = self.stage("emit", |_| emit::emit(program, plan, &options));
+        let emitted = self.checked_result(emitted)?;
+        let sizes = Sizes {
+            arena: plan.arena_bytes,
+            peak_live: plan.peak_live_bytes,
+            state: plan.state_bytes,
+            weights: plan.weight_bytes,
+            steps: program.root.steps.len(),
+            flops: emit::flops(program),
+        };
+        let (text, weights) = (emitted.rust, emitted.weights.unwrap_or_default());
+        Ok(Output { text, weights, weights_name, module, warnings: self.diagnostics, sizes, times: self.times })
+    }
+
+    fn checked_result<T>(&mut self, result: Result<T, Diagnostic>) -> Result<T, Diagnostics> {
+        match result {
+            Ok(value) => self.checked(Some(value)),
+            Err(diagnostic) => {
+                self.diagnostics.push(diagnostic);
+                Err(std::mem::take(&mut self.diagnostics))
+            }
+        }
+    }
+
     /// The value of a stage without errors, else all diagnostics.
     ///
     /// # Errors
@@ -118,6 +177,20 @@ impl<'a> Compilation<'a> {
             self.diagnostics.push(Diagnostic::error(&codes::OPTION, message).help(help));
         }
         self.checked(Some(()))
+    }
+}
+
+/// Embedded weights above this size go through the assembler, which is faster than `include_bytes!` for the user's build.
+const INCLUDE_BYTES_LIMIT: usize = 16 << 20;
+
+fn weights_access(options: &Options, name: &str, bytes: usize) -> WeightsAccess {
+    match (&options.weights, &options.weights_file) {
+        (WeightsMode::External, _) => WeightsAccess::External,
+        (_, WeightsFile::Beside(_)) => WeightsAccess::Embedded(format!("{name:?}")),
+        (_, WeightsFile::At(path)) => {
+            let path = format!("{:?}", path.to_string_lossy());
+            if bytes > INCLUDE_BYTES_LIMIT { WeightsAccess::Incbin(path) } else { WeightsAccess::Embedded(path) }
+        }
     }
 }
 

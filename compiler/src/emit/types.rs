@@ -71,7 +71,6 @@ pub fn scalar(ty: ScalarType) -> TokenStream {
     }
 }
 
-
 /// A stored element, widened to its scalar type.
 pub fn widen(element: ElementType, stored: TokenStream) -> TokenStream {
     use ElementType::*;
