@@ -1,0 +1,265 @@
+//! Convolutions and transposed convolutions of one to three spatial dimensions, with and without groups.
+
+use crate::diag::{Diagnostic, codes};
+use crate::dim::Dim;
+use crate::element::ElementType;
+use crate::fact::Fact;
+use crate::op::operands::{self, MapAxes, operand, require_equal, same_element, shape_error, text};
+use crate::op::window::{AutoPad, Slide, Window, positive, reduce, reduction_axis};
+use crate::op::{InferContext, Op, OpDef, Support, one_output};
+use crate::program::Bound;
+use crate::program::builder::Builder;
+use crate::program::nest::{Binary, Const, ReduceFn};
+use crate::read::Attributes;
+use std::ops::RangeInclusive;
+use std::rc::Rc;
+
+/// The operations of this family.
+pub const OPS: &[OpDef] = &[
+    row("Convolution", 2..=2, |a| Ok(Rc::new(Convolution { window: window(a)?, grouped: false }))),
+    row("ConvolutionBackpropData", 2..=3, |a| transposed(a, false)),
+    row("GroupConvolution", 2..=2, |a| Ok(Rc::new(Convolution { window: window(a)?, grouped: true }))),
+    row("GroupConvolutionBackpropData", 2..=3, |a| transposed(a, true)),
+];
+
+const fn row(
+    name: &'static str,
+    inputs: RangeInclusive<usize>,
+    parse: fn(&mut Attributes) -> Result<Rc<dyn Op>, Diagnostic>,
+) -> OpDef {
+    OpDef { name, version: 1, opsets: 1..=17, inputs, outputs: one_output, parse, ignorable: &[], support: Support::Full }
+}
+
+fn window(attributes: &mut Attributes) -> Result<Window, Diagnostic> {
+    let mut window = Window::parse(attributes)?;
+    window.dilations = positive(attributes, "dilations", attributes.ints("dilations")?)?;
+    Ok(window)
+}
+
+fn transposed(attributes: &mut Attributes, grouped: bool) -> Result<Rc<dyn Op>, Diagnostic> {
+    let window = window(attributes)?;
+    let output_padding = attributes.ints_or("output_padding", &[])?;
+    if output_padding.iter().any(|pad| *pad < 0) {
+        return Err(attributes.invalid("output_padding", "a list of non-negative numbers"));
+    }
+    Ok(Rc::new(Transposed { window, output_padding, grouped }))
+}
+
+/// Dimensions of the operands by their meaning. Without groups there is one.
+struct Operands {
+    batch: Dim,
+    groups: Dim,
+    /// Channels of the data.
+    channels: Dim,
+    sizes: Vec<Dim>,
+    /// The two channel dimensions of the weights, in their order.
+    weights: [Dim; 2],
+    kernel: Vec<Dim>,
+}
+
+impl Operands {
+    fn new(x: &[Dim], w: &[Dim], grouped: bool) -> Result<Self, Diagnostic> {
+        let (groups, rest) = match (grouped, w) {
+            (true, [groups, rest @ ..]) => (groups.clone(), rest),
+            (_, w) => (Dim::constant(1), w),
+        };
+        match (x, rest) {
+            ([batch, channels, sizes @ ..], [a, b, kernel @ ..]) if sizes.len() == kernel.len() && (1..=3).contains(&sizes.len()) => {
+                Ok(Operands {
+                    batch: batch.clone(),
+                    groups,
+                    channels: channels.clone(),
+                    sizes: sizes.to_vec(),
+                    weights: [a.clone(), b.clone()],
+                    kernel: kernel.to_vec(),
+                })
+            }
+            _ => Err(shape_error(format!("data {} cannot be convolved with weights {}", text(x), text(w)))
+                .help("supported are one to three spatial dimensions after batch and channels")),
+        }
+    }
+
+    fn of(inputs: &[Fact], grouped: bool) -> Result<Self, Diagnostic> {
+        Operands::new(&operand(inputs, 0)?.dims, &operand(inputs, 1)?.dims, grouped)
+    }
+}
+
+fn element(inputs: &[Fact]) -> Result<ElementType, Diagnostic> {
+    let element = same_element(inputs, 0, 1)?;
+    if matches!(element, ElementType::Boolean | ElementType::String) {
+        return Err(Diagnostic::error(&codes::TYPE, format!("{element} cannot be multiplied")));
+    }
+    Ok(element)
+}
+
+/// Index into the weights: group (if there is one), the two channels, the taps.
+fn weights_index(grouped: bool, group: &Dim, channels: [&Dim; 2], taps: &[Dim]) -> Vec<Dim> {
+    let group = grouped.then_some(group);
+    group.into_iter().chain(channels).chain(taps).cloned().collect()
+}
+
+/// `out[n, g * O + o, y..] = sum over c, k.. of x[n, g * C + c, y * stride + k * dilation - pad..] * w[g, o, c, k..]`.
+#[derive(Debug)]
+struct Convolution {
+    window: Window,
+    grouped: bool,
+}
+
+impl Op for Convolution {
+    fn infer(&self, inputs: &[Fact], context: &mut InferContext) -> Result<Vec<Fact>, Diagnostic> {
+        let element = element(inputs)?;
+        let Operands { batch, groups, channels, sizes, weights: [outs, ins], kernel } = Operands::of(inputs, self.grouped)?;
+        require_equal(context, &channels, &(ins * &groups), "channels of data and weights")?;
+        let spatial = self.window.slides(&sizes, &kernel)?.into_iter().map(|slide| slide.out);
+        let dims = [batch, groups * outs].into_iter().chain(spatial).collect();
+        Ok(vec![Fact::new(element, dims)])
+    }
+
+    fn lower(&self, builder: &mut Builder) -> Result<(), Diagnostic> {
+        let (x, w, out) = (builder.input(0)?, builder.input(1)?, builder.output(0)?);
+        let zero = Const::of(builder.scalar_type(x)?, 0.0);
+        let shape = Operands::of(builder.facts(), self.grouped)?;
+        let slides = self.window.slides(&shape.sizes, &shape.kernel)?;
+        let [outs, ins] = &shape.weights;
+        let mut maps = MapAxes::default();
+        let (b, g, o) = (maps.axis(&shape.batch), maps.axis(&shape.groups), maps.axis(outs));
+        let y: Vec<Dim> = slides.iter().map(|slide| maps.axis(&slide.out)).collect();
+        let mut n = builder.nest(&maps.extents);
+        let c = reduction_axis(&mut n, ins);
+        let k: Vec<Dim> = shape.kernel.iter().map(|extent| reduction_axis(&mut n, extent)).collect();
+        let (mut index, mut bounds) = (vec![b.clone(), g.clone() * ins + &c], Vec::new());
+        for ((slide, y), k) in slides.iter().zip(&y).zip(&k) {
+            let at = slide.position(y, k);
+            bounds.extend(slide.bound(&at));
+            index.push(at);
+        }
+        let zero = n.constant(zero);
+        let data = n.load_within(x, &index, bounds, zero)?;
+        let weight = n.load(w, &weights_index(self.grouped, &g, [&o, &c], &k))?;
+        let product = n.binary(Binary::Mul, data, weight);
+        let axes: Vec<Dim> = [c].into_iter().chain(k).collect();
+        let sum = reduce(&mut n, ReduceFn::Sum, &axes, product);
+        let to: Vec<Dim> = [b, g * outs + &o].into_iter().chain(y).collect();
+        n.store(out, &to, sum);
+        Ok(())
+    }
+}
+
+/// The gradient of a convolution with respect to its data, in gather form:
+/// `out[n, g * O + o, y..] = sum over c, k.. of x[n, g * C + c, (y + pad - k * dilation) / stride..] * w[g, c, o, k..]`,
+/// where the division is exact and the position exists.
+#[derive(Debug)]
+struct Transposed {
+    window: Window,
+    output_padding: Vec<i64>,
+    grouped: bool,
+}
+
+impl Transposed {
+    /// The windows of the convolution of which this is the gradient: its data is our output.
+    fn slides(&self, inputs: &[Fact], shape: &Operands) -> Result<Vec<Slide>, Diagnostic> {
+        let spatial = shape.sizes.len();
+        self.window.check_lengths(spatial)?;
+        if !self.output_padding.is_empty() && self.output_padding.len() != spatial {
+            return Err(shape_error(format!("`output_padding` has {} elements for {spatial} spatial dimensions", self.output_padding.len())));
+        }
+        let wanted = match inputs.len() {
+            2 => None,
+            _ => Some(operands::sizes(inputs, 2, "the output shape")?),
+        };
+        if wanted.as_ref().is_some_and(|wanted| wanted.len() != spatial) {
+            return Err(shape_error(format!("the output shape must have {spatial} elements, the spatial dimensions")));
+        }
+        let mut slides = Vec::with_capacity(spatial);
+        for (i, (size, kernel)) in shape.sizes.iter().zip(&shape.kernel).enumerate() {
+            let stride = Window::element(&self.window.strides, i, 1);
+            let dilation = Window::element(&self.window.dilations, i, 1);
+            let extra = Window::element(&self.output_padding, i, 0);
+            let full = (size.clone() - 1) * stride + &((kernel.clone() - 1) * dilation) + 1 + extra;
+            let wanted = wanted.as_ref().and_then(|list| list.get(i));
+            let (before, after) = self.pads(i, &full, wanted);
+            let result = wanted.cloned().unwrap_or(full - &before - &after);
+            if result.range().max < 1 {
+                return Err(shape_error(format!("spatial dimension {i} of the result has size {result}")));
+            }
+            let kernel = kernel.clone();
+            slides.push(Slide { size: result.max(&Dim::constant(0)), kernel, stride, dilation, before, after, out: size.clone() });
+        }
+        Ok(slides)
+    }
+
+    /// The padding that is removed from the `full` result.
+    fn pads(&self, i: usize, full: &Dim, wanted: Option<&Dim>) -> (Dim, Dim) {
+        let explicit = |list: &[i64]| Dim::constant(Window::element(list, i, 0));
+        match (wanted, self.window.auto_pad) {
+            (_, AutoPad::Explicit) => (explicit(&self.window.pads_begin), explicit(&self.window.pads_end)),
+            (Some(wanted), AutoPad::SameUpper | AutoPad::SameLower) => {
+                let total = (full.clone() - wanted).max(&Dim::constant(0));
+                let less = total.floor_div(&Dim::constant(2));
+                let more = total - &less;
+                if self.window.auto_pad == AutoPad::SameUpper { (more, less) } else { (less, more) }
+            }
+            _ => (Dim::constant(0), Dim::constant(0)),
+        }
+    }
+}
+
+impl Op for Transposed {
+    fn infer(&self, inputs: &[Fact], context: &mut InferContext) -> Result<Vec<Fact>, Diagnostic> {
+        let element = element(inputs)?;
+        let shape = Operands::of(inputs, self.grouped)?;
+        let slides = self.slides(inputs, &shape)?;
+        let Operands { batch, groups, channels, weights: [ins, outs], .. } = shape;
+        require_equal(context, &channels, &(ins * &groups), "channels of data and weights")?;
+        let dims = [batch, groups * outs].into_iter().chain(slides.into_iter().map(|slide| slide.size)).collect();
+        Ok(vec![Fact::new(element, dims)])
+    }
+
+    fn lower(&self, builder: &mut Builder) -> Result<(), Diagnostic> {
+        let (x, w, out) = (builder.input(0)?, builder.input(1)?, builder.output(0)?);
+        let zero = Const::of(builder.scalar_type(x)?, 0.0);
+        let shape = Operands::of(builder.facts(), self.grouped)?;
+        let slides = self.slides(builder.facts(), &shape)?;
+        let [ins, outs] = &shape.weights;
+        let mut maps = MapAxes::default();
+        let (b, g, o) = (maps.axis(&shape.batch), maps.axis(&shape.groups), maps.axis(outs));
+        let y: Vec<Dim> = slides.iter().map(|slide| maps.axis(&slide.size)).collect();
+        let mut n = builder.nest(&maps.extents);
+        let c = reduction_axis(&mut n, ins);
+        let k: Vec<Dim> = shape.kernel.iter().map(|extent| reduction_axis(&mut n, extent)).collect();
+        let (mut index, mut bounds) = (vec![b.clone(), g.clone() * ins + &c], Vec::new());
+        for ((slide, y), k) in slides.iter().zip(&y).zip(&k) {
+            let (at, condition) = source(slide, y, k);
+            index.push(at);
+            bounds.extend(condition);
+        }
+        let zero = n.constant(zero);
+        let data = n.load_within(x, &index, bounds, zero)?;
+        let weight = n.load(w, &weights_index(self.grouped, &g, [&c, &o], &k))?;
+        let product = n.binary(Binary::Mul, data, weight);
+        let axes: Vec<Dim> = [c].into_iter().chain(k).collect();
+        let sum = reduce(&mut n, ReduceFn::Sum, &axes, product);
+        let to: Vec<Dim> = [b, g * outs + &o].into_iter().chain(y).collect();
+        n.store(out, &to, sum);
+        Ok(())
+    }
+}
+
+/// The element that reaches element `y` of the result through tap `k`, and the conditions that there is one: it exists,
+/// and the distance is a multiple of the stride.
+fn source(slide: &Slide, y: &Dim, k: &Dim) -> (Dim, Vec<Bound>) {
+    let distance = y.clone() + &slide.before - &(k.clone() * slide.dilation);
+    let stride = Dim::constant(slide.stride);
+    let at = distance.floor_div(&stride);
+    let mut bounds = Vec::new();
+    let lowest = slide.before.clone() - &((slide.kernel.clone() - 1) * slide.dilation);
+    let highest = (slide.size.clone() - 1 + &slide.before).floor_div(&stride);
+    if lowest.range().min < 0 || (highest - &slide.out).range().max >= 0 {
+        bounds.push(Bound { value: at.clone(), limit: slide.out.clone() });
+    }
+    let rest = distance.modulo(&stride);
+    if !rest.is(0) {
+        bounds.push(Bound { value: rest, limit: Dim::constant(1) });
+    }
+    (at, bounds)
+}
