@@ -41,6 +41,7 @@ pub fn source(
     let generated = quote! {
         #weights
         #model
+        #[allow(unused_imports)]
         pub use self::generated::{Inputs, Outputs, INPUTS, OUTPUTS, ARENA_BYTES, FLOPS, STACK_BYTES, STATE_BYTES, WEIGHT_BYTES, #weights_type};
         #[forbid(unsafe_code)]
         #[allow(clippy::all, clippy::pedantic, clippy::nursery, clippy::restriction, unused, non_snake_case, missing_docs)]
