@@ -1,7 +1,11 @@
 //! Ahead-of-time compiler from OpenVINO IR to Rust.
 #![forbid(unsafe_code)]
 
+pub mod artifact;
 pub mod build;
+pub mod build_script;
+#[cfg(feature = "cli")]
+pub mod cli;
 pub mod diag;
 pub mod dim;
 pub mod element;
@@ -21,6 +25,7 @@ pub mod source;
 pub mod stages;
 pub mod tensor;
 
+pub use build_script::{Build, BuildError, build};
 pub use options::Options;
 pub use output::Output;
 

@@ -1,6 +1,8 @@
 //! What a compilation produces: text, weights, warnings, sizes and times.
 
 use crate::diag::Diagnostics;
+use crate::dim::Dim;
+use crate::element::ElementType;
 use std::time::Duration;
 
 /// The result of a compilation.
@@ -15,6 +17,12 @@ pub struct Output {
     pub weights_name: String,
     /// Name of the generated module.
     pub module: String,
+    /// Inputs, in the order of the IR.
+    pub inputs: Vec<Port>,
+    /// Outputs, in the order of the IR; additional ones last.
+    pub outputs: Vec<Port>,
+    /// Whether `run` returns a `Result`: something is known at run time only.
+    pub fallible: bool,
     /// Problems that did not stop the compilation.
     pub warnings: Diagnostics,
     /// Sizes, for reports.
@@ -48,4 +56,19 @@ pub struct PassTime {
     pub pass: &'static str,
     /// Wall-clock time.
     pub time: Duration,
+}
+
+/// An input or output as generated code spells it: what a program needs that calls the module without knowing the model.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Port {
+    /// Field of `Inputs` or `Outputs`.
+    pub field: String,
+    /// Name of the Parameter or Result layer.
+    pub name: String,
+    /// Tensor names.
+    pub tensor_names: Vec<String>,
+    /// Element type.
+    pub element: ElementType,
+    /// Dimensions; those that are not constant become run-time sizes of the call.
+    pub dims: Vec<Dim>,
 }
