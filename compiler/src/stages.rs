@@ -2,12 +2,12 @@
 
 use crate::diag::{Diagnostic, Diagnostics, codes};
 use crate::emit::{self, EmitOptions, WeightsAccess};
-use crate::graph::Graph;
+use crate::graph::{Graph, Interface};
 use crate::options::{Emit, Kernels, Options, WeightsFile, WeightsMode};
-use crate::output::{Output, PassTime, Sizes};
+use crate::output::{Output, PassTime, Port, Sizes};
 use crate::passes;
 use crate::plan::{self, Plan};
-use crate::program::Program;
+use crate::program::{BufferId, Program};
 use crate::source::Source;
 use std::time::Instant;
 
@@ -136,7 +136,18 @@ impl<'a> Compilation<'a> {
             flops: emit::flops(program),
         };
         let (text, weights) = (emitted.rust, emitted.weights.unwrap_or_default());
-        Ok(Output { text, weights, weights_name, module, warnings: self.diagnostics, sizes, times: self.times })
+        Ok(Output {
+            text,
+            weights,
+            weights_name,
+            module,
+            inputs: ports(&emitted.inputs, &program.inputs),
+            outputs: ports(&emitted.outputs, &program.outputs),
+            fallible: emitted.fallible,
+            warnings: self.diagnostics,
+            sizes,
+            times: self.times,
+        })
     }
 
     fn checked_result<T>(&mut self, result: Result<T, Diagnostic>) -> Result<T, Diagnostics> {
@@ -178,6 +189,17 @@ impl<'a> Compilation<'a> {
         }
         self.checked(Some(()))
     }
+}
+
+fn ports(fields: &[emit::Field], list: &[(BufferId, Interface)]) -> Vec<Port> {
+    let port = |(field, (_, interface)): (&emit::Field, &(BufferId, Interface))| Port {
+        field: field.name.clone(),
+        name: interface.name.clone(),
+        tensor_names: interface.tensor_names.clone(),
+        element: field.element,
+        dims: field.dims.clone(),
+    };
+    fields.iter().zip(list).map(port).collect()
 }
 
 /// Embedded weights above this size go through the assembler, which is faster than `include_bytes!` for the user's build.
