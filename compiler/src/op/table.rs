@@ -53,7 +53,7 @@ pub fn lookup(layer: &Layer) -> Result<&'static OpDef, Diagnostic> {
             .at(layer.type_span)
             .help("`irc ops` lists the supported operations"));
     }
-    let Some(opset) = opset_number(&layer.opset) else {
+    let Some(opset) = opset_number(layer) else {
         let message = format!("unknown opset {}", quote(&layer.opset));
         return Err(Diagnostic::error(&codes::UNKNOWN_OPSET, message).at(layer.opset_span));
     };
@@ -67,14 +67,50 @@ pub fn lookup(layer: &Layer) -> Result<&'static OpDef, Diagnostic> {
     })
 }
 
-/// `opset7` is 7; `extension` and `experimental` stand for opset6, where their operations were standardised.
-fn opset_number(name: &str) -> Option<u8> {
-    match name {
-        "extension" | "experimental" => Some(6),
-        _ => match name.strip_prefix("opset")?.parse() {
+/// Operations that files name with the opset `extension` or `experimental`; opset6 standardised them.
+const EXTENSIONS: &[&str] = &[
+    "ExperimentalDetectronDetectionOutput",
+    "ExperimentalDetectronGenerateProposalsSingleImage",
+    "ExperimentalDetectronPriorGridGenerator",
+    "ExperimentalDetectronROIFeatureExtractor",
+    "ExperimentalDetectronTopKROIs",
+    "GRUCell",
+    "RNNCell",
+    "Proposal",
+];
+
+/// Operations that files name with opset1 although the first opset that has them is opset2.
+const SINCE_OPSET2: &[&str] = &["MVN", "ROIPooling", "ReorgYolo"];
+
+/// The opset to look a layer up in: `opset7` is 7.
+fn opset_number(layer: &Layer) -> Option<u8> {
+    match layer.opset.as_str() {
+        "extension" | "experimental" => EXTENSIONS.contains(&layer.kind.as_str()).then_some(6),
+        "opset1" if SINCE_OPSET2.contains(&layer.kind.as_str()) => Some(2),
+        name => match name.strip_prefix("opset")?.parse() {
             // The spelling is exact: no sign, no leading zero.
             Ok(number @ 1..=17) if name == format!("opset{number}") => Some(number),
             _ => None,
         },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn opset_names() {
+        let number = |kind: &str, opset: &str| {
+            opset_number(&Layer { kind: kind.into(), opset: opset.into(), ..Layer::default() })
+        };
+        assert_eq!(number("Relu", "opset1"), Some(1));
+        assert_eq!(number("Relu", "opset17"), Some(17));
+        for opset in ["opset0", "opset18", "opset01", "opset+1", "OPSET1", "", "util", "extension", "experimental"] {
+            assert_eq!(number("Relu", opset), None, "{opset}");
+        }
+        assert_eq!(number("GRUCell", "experimental"), Some(6));
+        assert_eq!(number("MVN", "opset1"), Some(2));
+        assert_eq!(number("MVN", "opset6"), Some(6));
     }
 }
