@@ -108,7 +108,7 @@ fn peak(cx: Cx<'_>) -> f64 {
             Isa::Avx2 => work = unsafe { avx2() },
             _ => {}
         });
-        return work / time / 1e9;
+        work / time / 1e9
     }
     #[cfg(not(target_arch = "x86_64"))]
     f64::NAN

@@ -54,10 +54,7 @@ fn views_clip_instead_of_panicking() {
 
     let mut a = [1i32, 2, 3];
     a.put(5, 9);
-    assert_eq!(
-        (a.at(2), a.at(3), a.span(1, 9), a.row::<2>(7), (&a).src().extent().row),
-        (3, 0, &[2, 3][..], &[2, 3], 3)
-    );
+    assert_eq!((a.at(2), a.at(3), a.span(1, 9), a.row::<2>(7), a.src().extent().row), (3, 0, &[2, 3][..], &[2, 3], 3));
     a.row_mut::<1>(0)[0] = 4;
     let slice: &mut [i32] = &mut a;
     slice.put(1, 8);

@@ -19,6 +19,11 @@ pub(crate) trait Simd: Copy {
     /// # Safety
     /// They are valid to write.
     unsafe fn store(self, p: *mut f32, v: Self::F32);
+    /// Hints that the cache line at `p`, which may be anywhere, is needed soon.
+    #[inline(always)]
+    fn prefetch(self, p: *const f32) {
+        let _ = p;
+    }
     /// a + b
     fn add(self, a: Self::F32, b: Self::F32) -> Self::F32;
     /// a * b

@@ -9,7 +9,10 @@ macro_rules! floats {
         /// The integer part modulo 2^16 up to sign: scaling by a power of two, truncation and difference are exact.
         #[inline(always)]
         fn $low16(x: $f) -> i32 {
-            (x - $trunc(x * (1.0 / 65536.0)) * 65536.0) as i32
+            let y = x - $trunc(x * (1.0 / 65536.0)) * 65536.0;
+            let y = if y.is_nan() { 0.0 } else { y };
+            // SAFETY: |y| < 65536. (A saturating conversion would not vectorise.)
+            unsafe { y.to_int_unchecked::<i32>() }
         }
 
         /// The integer part modulo 2^32, in the range of i32; NaN for NaN and infinities.
@@ -55,14 +58,20 @@ macro_rules! floats {
         #[must_use]
         pub fn $i32(x: $f) -> i32 {
             let y = $low32(x);
-            if y.is_nan() { i32::MIN } else { y as i32 }
+            let number = if y.is_nan() { 0.0 } else { y };
+            // SAFETY: `low32` gives -2^31 <= y < 2^31 or NaN.
+            let number = unsafe { number.to_int_unchecked::<i32>() };
+            if y.is_nan() { i32::MIN } else { number }
         }
 
         /// To u32.
         #[inline(always)]
         #[must_use]
         pub fn $u32(x: $f) -> u32 {
-            $low32(x) as i32 as u32
+            let y = $low32(x);
+            let y = if y.is_nan() { 0.0 } else { y };
+            // SAFETY: `low32` gives -2^31 <= y < 2^31 or NaN.
+            (unsafe { y.to_int_unchecked::<i32>() }) as u32
         }
 
         /// To i64; everything out of range gives the least value.
@@ -76,7 +85,11 @@ macro_rules! floats {
         #[inline(always)]
         #[must_use]
         pub fn $u64(x: $f) -> u64 {
-            if x >= 9_223_372_036_854_775_808.0 && x < 18_446_744_073_709_551_616.0 { x as u64 } else { $i64(x) as u64 }
+            if (9_223_372_036_854_775_808.0..18_446_744_073_709_551_616.0).contains(&x) {
+                x as u64
+            } else {
+                $i64(x) as u64
+            }
         }
 
         /// To boolean: anything but zero is true, NaN too.

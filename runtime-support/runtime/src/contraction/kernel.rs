@@ -1,10 +1,15 @@
 //! Micro-kernels: one register tile of rows x columns over all of k. Compiled once per (instruction set, rows, vectors).
+// Register tiles are indexed by constants: iterators over several of them at once hide that.
+#![allow(clippy::needless_range_loop)]
+
 use super::Contraction;
 use super::table::Block;
 use crate::simd::Simd;
 
 /// Length of the row of zeros that stands for padding; longer runs are cut.
 const ZEROS: usize = if cfg!(target_pointer_width = "64") { 256 } else { 32 };
+/// Weight rows that are fetched ahead: panels stream from the outer caches or from memory.
+const AHEAD: usize = 16;
 static ZERO_ROW: [f32; ZEROS] = [0.0; ZEROS];
 
 /// Everything a micro-kernel needs to know about its tile.
@@ -116,6 +121,9 @@ unsafe fn accumulate<S: Simd, const MR: usize, const NV: usize>(
             let mut columns = [s.splat(0.0); NV];
             for (v, column) in columns.iter_mut().enumerate() {
                 *column = s.load(w.add(v * S::LANES));
+            }
+            for v in (0..NV).step_by(16 / S::LANES.min(16)) {
+                s.prefetch(w.wrapping_add(AHEAD * w_stride + v * S::LANES));
             }
             w = w.add(w_stride);
             for i in 0..MR {

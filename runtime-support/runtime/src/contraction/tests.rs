@@ -198,10 +198,10 @@ fn matrix_products_of_all_small_sizes() {
                 let mut out = vec![7.0; m * cols + 1];
                 c.run(cx, a[..].src(), &packed, Dst::from_slice(&mut out), Epilogue::NONE);
                 assert_eq!(out[m * cols], 7.0);
-                for i in 0..m * cols {
+                for (i, got) in out[..m * cols].iter().enumerate() {
                     let (want, magnitude) = definition(&c, &a, &w, [0, 0], i / cols, i % cols);
                     assert!(
-                        (f64::from(out[i]) - want).abs() <= 4e-6 * (magnitude + 1e-3),
+                        (f64::from(*got) - want).abs() <= 4e-6 * (magnitude + 1e-3),
                         "{:?} {m} {cols} {k}",
                         cx.isa()
                     );
@@ -235,14 +235,14 @@ fn large_blocks_and_strided_operands() {
         // SAFETY: the extents lie inside the vectors.
         let (src, dst) = unsafe { (Src::new(a.as_ptr(), a_extent), Dst::new(out.as_mut_ptr(), out_extent)) };
         c.run(cx, src, &packed, dst, Epilogue::NONE);
-        for i in 0..m * 40 {
+        for (i, got) in out.iter().enumerate() {
             let (row, col) = (i / 40, i % 40);
             if col >= cols {
-                assert_eq!(out[i], 7.0);
+                assert_eq!(*got, 7.0);
                 continue;
             }
             let want: f64 = (0..k).map(|d| f64::from(a[row * 24 + d]) * f64::from(w[col * k + d])).sum();
-            assert!((f64::from(out[i]) - want).abs() < 1e-4);
+            assert!((f64::from(*got) - want).abs() < 1e-4);
         }
     }
 }

@@ -35,6 +35,11 @@ impl Simd for Avx2 {
         unsafe { _mm256_storeu_ps(p, v) }
     }
     #[inline(always)]
+    fn prefetch(self, p: *const f32) {
+        // SAFETY: a hint never faults.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(p.cast()) }
+    }
+    #[inline(always)]
     fn add(self, a: __m256, b: __m256) -> __m256 {
         // SAFETY: the token proves the instruction set.
         unsafe { _mm256_add_ps(a, b) }

@@ -16,7 +16,7 @@ pub fn erf(x: f32) -> f32 {
         -0.026_853_81,
         0.005_188_327_7,
         -0.000_801_019_25,
-        7.853_857_6e-5
+        7.853_858e-5
     );
     let near = x + x * rest;
     // From 4 on the result rounds to 1.

@@ -8,8 +8,8 @@ fn reduce(x: f32) -> (f64, i64) {
     let x = f64::from(x);
     let t = x * core::f64::consts::FRAC_2_PI + wide::ROUND;
     let n = t - wide::ROUND;
-    // The first part has 27 trailing zero bits: its product with n is exact for |n| < 2^26.
-    let r = x - n * 1.570_796_310_901_641_845_7 - n * 1.589_325_477_352_819_6e-8;
+    // The first part has 28 trailing zero bits: its product with n is exact for |n| < 2^28.
+    let r = x - n * 1.570_796_310_901_641_8 - n * 1.589_325_477_352_819_6e-8;
     (r, wide::integer(t))
 }
 

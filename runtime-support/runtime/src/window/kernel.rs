@@ -1,4 +1,7 @@
 //! Micro-kernels: a few output rows times a few vectors of channels, over a list of taps.
+// Register tiles are indexed by constants: iterators over several of them at once hide that.
+#![allow(clippy::needless_range_loop)]
+
 use crate::contraction::kernel::{Args, finish};
 use crate::isa::Isa;
 use crate::isa::scalar::{Scalar, Single};
