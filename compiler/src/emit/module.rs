@@ -152,14 +152,17 @@ fn run(
 ) -> Result<TokenStream, Diagnostic> {
     let external = options.weights == WeightsAccess::External && plan.weight_bytes > 0;
     let life = interface.shares_inputs || (external && outputs_in(program, plan, interface, Space::Weights));
-    let (generics, life) = if life { (quote!(<'a>), quote!('a)) } else { (TokenStream::new(), quote!('_)) };
-    let reference = if generics.is_empty() { quote!(&) } else { quote!(&'a) };
-    let receiver = if generics.is_empty() { quote!(&mut self) } else { quote!(&'a mut self) };
+    // Outputs that are memory of the caller tie the lifetimes of everything together.
+    let (receiver, reference, output) = match life {
+        true => (quote!(&'a mut self), quote!(&'a), quote!('a)),
+        false => (quote!(&mut self), quote!(&), quote!('_)),
+    };
+    let generics = (life || !interface.inputs.is_empty()).then(|| quote!(<'a>));
     let parameter = external.then(|| quote!(, weights: #reference Weights));
     let (inputs, convert) = if interface.inputs.is_empty() {
         (TokenStream::new(), TokenStream::new())
     } else {
-        (quote!(, inputs: impl Into<Inputs<#life>>), quote!(let inputs = &inputs.into();))
+        (quote!(, inputs: impl Into<Inputs<'a>>), quote!(let inputs = &inputs.into();))
     };
     let bind_weights = match &options.weights {
         _ if plan.weight_bytes == 0 => TokenStream::new(),
@@ -173,8 +176,8 @@ fn run(
     let shared = shared_inputs(interface);
     let outputs = outputs(program, plan, interface)?;
     let (ty, value, doc) = match interface.fallible {
-        true => (quote!(Result<Outputs<#life>, rt::RunError>), quote!(Ok(#outputs)), errors_doc()),
-        false => (quote!(Outputs<#life>), outputs, TokenStream::new()),
+        true => (quote!(Result<Outputs<#output>, rt::RunError>), quote!(Ok(#outputs)), errors_doc()),
+        false => (quote!(Outputs<#output>), outputs, TokenStream::new()),
     };
     let regions = output_regions(program, plan, interface)?;
     Ok(quote! {
