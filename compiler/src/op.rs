@@ -2,9 +2,11 @@
 
 pub mod axes;
 pub mod broadcast;
+pub mod operands;
 pub mod reduction;
 mod table;
 pub mod typing;
+pub mod window;
 
 pub use table::{OpDef, Support, lookup, one_output};
 

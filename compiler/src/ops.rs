@@ -4,16 +4,27 @@ pub mod activation;
 pub mod binary;
 pub mod bitwise;
 pub mod comparison;
+pub mod concat;
 pub mod convert;
+pub mod convolution;
+pub mod gather;
 pub mod generate;
 pub mod logical;
+pub mod matmul;
 pub mod norm;
+pub mod pad;
+pub mod pool;
 pub mod promote;
 pub mod quantize;
 pub mod reduce;
+pub mod reshape;
 pub mod scan;
 pub mod select;
+pub mod slice;
 pub mod softmax;
+pub mod spatial;
+pub mod tile;
+pub mod transpose;
 pub mod unary;
 
 use crate::op::OpDef;
@@ -24,15 +35,26 @@ pub const FAMILIES: &[&[OpDef]] = &[
     binary::OPS,
     bitwise::OPS,
     comparison::OPS,
+    concat::OPS,
     convert::OPS,
+    convolution::OPS,
+    gather::OPS,
     generate::OPS,
     logical::OPS,
+    matmul::OPS,
     norm::OPS,
+    pad::OPS,
+    pool::OPS,
     promote::OPS,
     quantize::OPS,
     reduce::OPS,
+    reshape::OPS,
     scan::OPS,
     select::OPS,
+    slice::OPS,
     softmax::OPS,
+    spatial::OPS,
+    tile::OPS,
+    transpose::OPS,
     unary::OPS,
 ];

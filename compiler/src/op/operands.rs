@@ -35,7 +35,9 @@ pub fn sizes(inputs: &[Fact], i: usize, what: &str) -> Result<Vec<Dim>, Diagnost
 /// Elements that are not constants.
 pub fn integers(inputs: &[Fact], i: usize, what: &str) -> Result<Vec<i64>, Diagnostic> {
     let constants = sizes(inputs, i, what)?.iter().map(Dim::as_const).collect::<Option<Vec<i64>>>();
-    constants.ok_or_else(|| Diagnostic::error(&codes::UNSUPPORTED, format!("{what} must be a constant, not a run-time size")))
+    constants.ok_or_else(|| {
+        Diagnostic::error(&codes::UNSUPPORTED, format!("{what} must be a constant, not a run-time size"))
+    })
 }
 
 /// The only element of operand `i`.

@@ -73,7 +73,7 @@ impl Window {
     ///
     /// # Errors
     /// Values that cannot be read, and strides below 1.
-    pub fn parse(attributes: &mut Attributes) -> Result<Self, Diagnostic> {
+    pub fn parse(attributes: &Attributes) -> Result<Self, Diagnostic> {
         let modes = [
             ("explicit", AutoPad::Explicit),
             ("same_upper", AutoPad::SameUpper),
@@ -98,7 +98,11 @@ impl Window {
     pub fn slides(&self, sizes: &[Dim], kernel: &[Dim]) -> Result<Vec<Slide>, Diagnostic> {
         self.check_lengths(sizes.len())?;
         if kernel.len() != sizes.len() {
-            return Err(shape_error(format!("the window {} is not one for spatial dimensions {}", text(kernel), text(sizes))));
+            return Err(shape_error(format!(
+                "the window {} is not one for spatial dimensions {}",
+                text(kernel),
+                text(sizes)
+            )));
         }
         sizes.iter().zip(kernel).enumerate().map(|(i, (size, kernel))| self.slide(i, size, kernel)).collect()
     }
@@ -112,7 +116,9 @@ impl Window {
         let wrong = lists.into_iter().find(|(_, list)| !list.is_empty() && list.len() != spatial);
         let wrong = wrong.or((self.strides.len() != spatial).then_some(("strides", &self.strides)));
         match wrong {
-            Some((name, list)) => Err(shape_error(format!("`{name}` has {} elements for {spatial} spatial dimensions", list.len()))),
+            Some((name, list)) => {
+                Err(shape_error(format!("`{name}` has {} elements for {spatial} spatial dimensions", list.len())))
+            }
             None => Ok(()),
         }
     }
@@ -130,7 +136,7 @@ impl Window {
         let (before, after, out) = match self.auto_pad {
             AutoPad::SameUpper | AutoPad::SameLower => {
                 let out = size.ceil_div(&step);
-                let total = ((out.clone() - 1) * stride + &reach - size).max(&Dim::constant(0));
+                let total = ((out.clone() - 1) * stride + &reach - size).maximum(&Dim::constant(0));
                 let less = total.floor_div(&Dim::constant(2));
                 let more = total - &less;
                 if self.auto_pad == AutoPad::SameUpper { (less, more, out) } else { (more, less, out) }
@@ -143,7 +149,9 @@ impl Window {
                 let (before, after) = (pad(&self.pads_begin), pad(&self.pads_end));
                 let room = size.clone() + &before + &after - &reach;
                 if room.range().max < 0 {
-                    return Err(shape_error(format!("a window of {reach} elements does not fit into {size} elements padded by {before} and {after}")));
+                    return Err(shape_error(format!(
+                        "a window of {reach} elements does not fit into {size} elements padded by {before} and {after}"
+                    )));
                 }
                 let out = self.windows(&room, &step, &(size.clone() + &before));
                 (before, after, out)
@@ -160,11 +168,11 @@ impl Window {
             Rounding::Ceil => room.ceil_div(step) + 1,
             Rounding::CeilTorch => {
                 let last = room.ceil_div(step);
-                let beyond = (last.clone() * step - end + 1).max(&zero).min(&Dim::constant(1));
+                let beyond = (last.clone() * step - end + 1).maximum(&zero).minimum(&Dim::constant(1));
                 last + 1 - beyond
             }
         };
-        out.max(&zero)
+        out.maximum(&zero)
     }
 }
 
@@ -195,7 +203,7 @@ impl Slide {
 
     fn floors(&self) -> bool {
         let room = self.size.clone() + &self.before + &self.after - &((self.kernel.clone() - 1) * self.dilation + 1);
-        self.out == (room.floor_div(&Dim::constant(self.stride)) + 1).max(&Dim::constant(0))
+        self.out == (room.floor_div(&Dim::constant(self.stride)) + 1).maximum(&Dim::constant(0))
     }
 
     /// The bound of position `at`, if a window can reach beyond the data.
@@ -210,9 +218,9 @@ impl Slide {
         }
         let (zero, dilation) = (Dim::constant(0), Dim::constant(self.dilation));
         let start = self.position(o, &zero);
-        let first = (start.clone() * -1).max(&zero).ceil_div(&dilation);
-        let end = (self.size.clone() - &start).ceil_div(&dilation).min(&self.kernel);
-        (end - &first).max(&zero)
+        let first = (start.clone() * -1).maximum(&zero).ceil_div(&dilation);
+        let end = (self.size.clone() - &start).ceil_div(&dilation).minimum(&self.kernel);
+        (end - &first).maximum(&zero)
     }
 }
 

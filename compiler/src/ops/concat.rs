@@ -67,7 +67,11 @@ impl Op for Concat {
         for (i, other) in inputs.iter().enumerate().skip(1) {
             same_element(inputs, 0, i)?;
             if other.rank() != first.rank() {
-                return Err(shape_error(format!("operand {i} has {} dimensions, operand 0 has {}", other.rank(), first.rank())));
+                return Err(shape_error(format!(
+                    "operand {i} has {} dimensions, operand 0 has {}",
+                    other.rank(),
+                    first.rank()
+                )));
             }
             for (at, (dim, more)) in dims.iter_mut().zip(&other.dims).enumerate() {
                 if at == axis {
@@ -135,7 +139,9 @@ impl Split {
         if let Some(rest) = lengths.iter_mut().find(|d| d.is(-1)) {
             *rest = size.clone() - &known;
             if rest.range().max < 0 {
-                return Err(shape_error(format!("the lengths of a split add up to {known}, but the dimension is {size}")));
+                return Err(shape_error(format!(
+                    "the lengths of a split add up to {known}, but the dimension is {size}"
+                )));
             }
             return Ok((axis, lengths, (size.clone(), size)));
         }

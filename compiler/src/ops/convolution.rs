@@ -25,18 +25,27 @@ pub const OPS: &[OpDef] = &[
 const fn row(
     name: &'static str,
     inputs: RangeInclusive<usize>,
-    parse: fn(&mut Attributes) -> Result<Rc<dyn Op>, Diagnostic>,
+    parse: fn(&Attributes) -> Result<Rc<dyn Op>, Diagnostic>,
 ) -> OpDef {
-    OpDef { name, version: 1, opsets: 1..=17, inputs, outputs: one_output, parse, ignorable: &[], support: Support::Full }
+    OpDef {
+        name,
+        version: 1,
+        opsets: 1..=17,
+        inputs,
+        outputs: one_output,
+        parse,
+        ignorable: &[],
+        support: Support::Full,
+    }
 }
 
-fn window(attributes: &mut Attributes) -> Result<Window, Diagnostic> {
+fn window(attributes: &Attributes) -> Result<Window, Diagnostic> {
     let mut window = Window::parse(attributes)?;
     window.dilations = positive(attributes, "dilations", attributes.ints("dilations")?)?;
     Ok(window)
 }
 
-fn transposed(attributes: &mut Attributes, grouped: bool) -> Result<Rc<dyn Op>, Diagnostic> {
+fn transposed(attributes: &Attributes, grouped: bool) -> Result<Rc<dyn Op>, Diagnostic> {
     let window = window(attributes)?;
     let output_padding = attributes.ints_or("output_padding", &[])?;
     if output_padding.iter().any(|pad| *pad < 0) {
@@ -64,7 +73,9 @@ impl Operands {
             (_, w) => (Dim::constant(1), w),
         };
         match (x, rest) {
-            ([batch, channels, sizes @ ..], [a, b, kernel @ ..]) if sizes.len() == kernel.len() && (1..=3).contains(&sizes.len()) => {
+            ([batch, channels, sizes @ ..], [a, b, kernel @ ..])
+                if sizes.len() == kernel.len() && (1..=3).contains(&sizes.len()) =>
+            {
                 Ok(Operands {
                     batch: batch.clone(),
                     groups,
@@ -108,7 +119,8 @@ struct Convolution {
 impl Op for Convolution {
     fn infer(&self, inputs: &[Fact], context: &mut InferContext) -> Result<Vec<Fact>, Diagnostic> {
         let element = element(inputs)?;
-        let Operands { batch, groups, channels, sizes, weights: [outs, ins], kernel } = Operands::of(inputs, self.grouped)?;
+        let Operands { batch, groups, channels, sizes, weights: [outs, ins], kernel } =
+            Operands::of(inputs, self.grouped)?;
         require_equal(context, &channels, &(ins * &groups), "channels of data and weights")?;
         let spatial = self.window.slides(&sizes, &kernel)?.into_iter().map(|slide| slide.out);
         let dims = [batch, groups * outs].into_iter().chain(spatial).collect();
@@ -161,7 +173,10 @@ impl Transposed {
         let spatial = shape.sizes.len();
         self.window.check_lengths(spatial)?;
         if !self.output_padding.is_empty() && self.output_padding.len() != spatial {
-            return Err(shape_error(format!("`output_padding` has {} elements for {spatial} spatial dimensions", self.output_padding.len())));
+            return Err(shape_error(format!(
+                "`output_padding` has {} elements for {spatial} spatial dimensions",
+                self.output_padding.len()
+            )));
         }
         let wanted = match inputs.len() {
             2 => None,
@@ -183,7 +198,15 @@ impl Transposed {
                 return Err(shape_error(format!("spatial dimension {i} of the result has size {result}")));
             }
             let kernel = kernel.clone();
-            slides.push(Slide { size: result.max(&Dim::constant(0)), kernel, stride, dilation, before, after, out: size.clone() });
+            slides.push(Slide {
+                size: result.maximum(&Dim::constant(0)),
+                kernel,
+                stride,
+                dilation,
+                before,
+                after,
+                out: size.clone(),
+            });
         }
         Ok(slides)
     }
@@ -194,7 +217,7 @@ impl Transposed {
         match (wanted, self.window.auto_pad) {
             (_, AutoPad::Explicit) => (explicit(&self.window.pads_begin), explicit(&self.window.pads_end)),
             (Some(wanted), AutoPad::SameUpper | AutoPad::SameLower) => {
-                let total = (full.clone() - wanted).max(&Dim::constant(0));
+                let total = (full.clone() - wanted).maximum(&Dim::constant(0));
                 let less = total.floor_div(&Dim::constant(2));
                 let more = total - &less;
                 if self.window.auto_pad == AutoPad::SameUpper { (more, less) } else { (less, more) }

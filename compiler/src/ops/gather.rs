@@ -30,9 +30,18 @@ const fn row(
     version: u8,
     opsets: RangeInclusive<u8>,
     inputs: usize,
-    parse: fn(&mut Attributes) -> Result<Rc<dyn Op>, Diagnostic>,
+    parse: fn(&Attributes) -> Result<Rc<dyn Op>, Diagnostic>,
 ) -> OpDef {
-    OpDef { name, version, opsets, inputs: inputs..=inputs, outputs: one_output, parse, ignorable: &[], support: Support::Full }
+    OpDef {
+        name,
+        version,
+        opsets,
+        inputs: inputs..=inputs,
+        outputs: one_output,
+        parse,
+        ignorable: &[],
+        support: Support::Full,
+    }
 }
 
 fn require_integers(indices: &Fact) -> Result<(), Diagnostic> {
@@ -55,7 +64,13 @@ fn looked_up(n: &mut NestBuilder, indices: BufferId, at: &[Dim], size: &Dim) -> 
     Ok((index.clone(), Bound { value: index, limit: size.clone() }))
 }
 
-fn load_or_zero(n: &mut NestBuilder, x: BufferId, index: &[Dim], bounds: Vec<Bound>, zero: Const) -> Result<Node, Diagnostic> {
+fn load_or_zero(
+    n: &mut NestBuilder,
+    x: BufferId,
+    index: &[Dim],
+    bounds: Vec<Bound>,
+    zero: Const,
+) -> Result<Node, Diagnostic> {
     let zero = n.constant(zero);
     n.load_within(x, index, bounds, zero)
 }
@@ -66,7 +81,7 @@ struct Gather {
     batch_dims: i64,
 }
 
-fn gather(attributes: &mut Attributes) -> Result<Rc<dyn Op>, Diagnostic> {
+fn gather(attributes: &Attributes) -> Result<Rc<dyn Op>, Diagnostic> {
     Ok(Rc::new(Gather { batch_dims: attributes.int_or("batch_dims", 0)? }))
 }
 
@@ -160,7 +175,7 @@ struct GatherNd {
     merge: bool,
 }
 
-fn gather_nd(attributes: &mut Attributes, merge: bool) -> Result<Rc<dyn Op>, Diagnostic> {
+fn gather_nd(attributes: &Attributes, merge: bool) -> Result<Rc<dyn Op>, Diagnostic> {
     Ok(Rc::new(GatherNd { batch_dims: attributes.int_or("batch_dims", 0)?, merge }))
 }
 
@@ -169,12 +184,18 @@ impl GatherNd {
     fn shape(&self, inputs: &[Fact]) -> Result<(usize, usize, Vec<Dim>), Diagnostic> {
         let (data, indices) = (operand(inputs, 0)?, operand(inputs, 1)?);
         let batch = usize::try_from(self.batch_dims).unwrap_or(usize::MAX);
-        let Some(last) = indices.dims.last() else { return Err(shape_error("the indices of a GatherND must not be a scalar")) };
+        let Some(last) = indices.dims.last() else {
+            return Err(shape_error("the indices of a GatherND must not be a scalar"));
+        };
         let depth = last.as_usize().ok_or_else(|| {
-            Diagnostic::error(&codes::UNSUPPORTED, format!("the last dimension of the indices must be a constant, not {last}"))
+            Diagnostic::error(
+                &codes::UNSUPPORTED,
+                format!("the last dimension of the indices must be a constant, not {last}"),
+            )
         })?;
         if batch >= indices.rank() || batch.saturating_add(depth) > data.rank() {
-            let message = format!("{batch} batch dimensions and {depth} indices for data with {} dimensions", data.rank());
+            let message =
+                format!("{batch} batch dimensions and {depth} indices for data with {} dimensions", data.rank());
             return Err(shape_error(message));
         }
         let slices = indices.dims.iter().take(indices.rank() - 1);
@@ -219,7 +240,10 @@ impl Op for GatherNd {
         from.extend(i.iter().skip(slices).cloned());
         let value = load_or_zero(&mut n, x, &from, bounds, zero)?;
         let index = match self.merged(&dims, batch) {
-            true => [flatten(&i, dims.get(..batch).unwrap_or(&[]))].into_iter().chain(i.iter().skip(batch).cloned()).collect(),
+            true => [flatten(&i, dims.get(..batch).unwrap_or(&[]))]
+                .into_iter()
+                .chain(i.iter().skip(batch).cloned())
+                .collect(),
             false => i,
         };
         n.store(out, &index, value);

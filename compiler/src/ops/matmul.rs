@@ -19,7 +19,9 @@ pub const OPS: &[OpDef] = &[OpDef {
     opsets: 1..=17,
     inputs: 2..=2,
     outputs: one_output,
-    parse: |a| Ok(Rc::new(MatMul { transpose_a: a.bool("transpose_a", false)?, transpose_b: a.bool("transpose_b", false)? })),
+    parse: |a| {
+        Ok(Rc::new(MatMul { transpose_a: a.bool("transpose_a", false)?, transpose_b: a.bool("transpose_b", false)? }))
+    },
     ignorable: &[],
     support: Support::Full,
 }];

@@ -16,7 +16,16 @@ use std::rc::Rc;
 pub const OPS: &[OpDef] = &[row(1, 1..=11), row(12, 12..=17)];
 
 const fn row(version: u8, opsets: RangeInclusive<u8>) -> OpDef {
-    OpDef { name: "Pad", version, opsets, inputs: 3..=4, outputs: one_output, parse, ignorable: &[], support: Support::Full }
+    OpDef {
+        name: "Pad",
+        version,
+        opsets,
+        inputs: 3..=4,
+        outputs: one_output,
+        parse,
+        ignorable: &[],
+        support: Support::Full,
+    }
 }
 
 /// Where the added elements come from.
@@ -37,9 +46,13 @@ struct Pad {
     mode: Mode,
 }
 
-fn parse(attributes: &mut Attributes) -> Result<Rc<dyn Op>, Diagnostic> {
-    let modes =
-        [("constant", Mode::Constant), ("edge", Mode::Edge), ("reflect", Mode::Reflect), ("symmetric", Mode::Symmetric)];
+fn parse(attributes: &Attributes) -> Result<Rc<dyn Op>, Diagnostic> {
+    let modes = [
+        ("constant", Mode::Constant),
+        ("edge", Mode::Edge),
+        ("reflect", Mode::Reflect),
+        ("symmetric", Mode::Symmetric),
+    ];
     Ok(Rc::new(Pad { mode: attributes.choice("pad_mode", &modes)? }))
 }
 
@@ -68,15 +81,19 @@ impl Op for Pad {
             let least = match self.mode {
                 Mode::Constant => None,
                 Mode::Edge => Some(Dim::constant(if before.is(0) && after.is(0) { 0 } else { 1 })),
-                Mode::Reflect => Some(before.max(&after).max(&Dim::constant(-1)) + 1),
-                Mode::Symmetric => Some(before.max(&after)),
+                Mode::Reflect => Some(before.maximum(&after).maximum(&Dim::constant(-1)) + 1),
+                Mode::Symmetric => Some(before.maximum(&after)),
             };
             if least.is_some_and(|least| !(before.is(0) && after.is(0)) && (size.clone() - least).range().max < 0) {
-                return Err(shape_error(format!("a dimension of size {size} is too small for pads {before} and {after}")));
+                return Err(shape_error(format!(
+                    "a dimension of size {size} is too small for pads {before} and {after}"
+                )));
             }
             let padded = size.clone() + &before + &after;
             if padded.range().max < 0 {
-                return Err(shape_error(format!("pads {before} and {after} remove more than the {size} elements of a dimension")));
+                return Err(shape_error(format!(
+                    "pads {before} and {after} remove more than the {size} elements of a dimension"
+                )));
             }
             dims.push(padded);
         }
@@ -116,14 +133,14 @@ impl Pad {
         let negated = at.clone() * -1;
         match self.mode {
             Mode::Constant => at.clone(),
-            Mode::Edge => at.max(&Dim::constant(0)).min(&(size.clone() - 1)),
+            Mode::Edge => at.maximum(&Dim::constant(0)).minimum(&(size.clone() - 1)),
             Mode::Reflect => {
-                let positive = at.max(&negated);
-                (size.clone() * 2 - 2 - &positive).min(&positive)
+                let positive = at.maximum(&negated);
+                (size.clone() * 2 - 2 - &positive).minimum(&positive)
             }
             Mode::Symmetric => {
-                let positive = at.max(&(negated - 1));
-                (size.clone() * 2 - 1 - &positive).min(&positive)
+                let positive = at.maximum(&(negated - 1));
+                (size.clone() * 2 - 1 - &positive).minimum(&positive)
             }
         }
     }

@@ -29,7 +29,7 @@ const fn row(
     version: u8,
     opsets: RangeInclusive<u8>,
     outputs: fn(&Layer) -> usize,
-    parse: fn(&mut Attributes) -> Result<Rc<dyn Op>, Diagnostic>,
+    parse: fn(&Attributes) -> Result<Rc<dyn Op>, Diagnostic>,
 ) -> OpDef {
     OpDef { name, version, opsets, inputs: 1..=1, outputs, parse, ignorable: &[], support: Support::Full }
 }
@@ -46,7 +46,7 @@ struct Pool {
 }
 
 impl Pool {
-    fn parse(attributes: &mut Attributes, torch: bool, dilated: bool) -> Result<Pool, Diagnostic> {
+    fn parse(attributes: &Attributes, torch: bool, dilated: bool) -> Result<Pool, Diagnostic> {
         let mut window = Window::parse(attributes)?;
         let roundings = [("floor", Rounding::Floor), ("ceil", Rounding::Ceil), ("ceil_torch", Rounding::CeilTorch)];
         let roundings = if torch { &roundings[..] } else { &roundings[..2] };
@@ -111,7 +111,7 @@ struct AvgPool {
     exclude_pad: bool,
 }
 
-fn average(attributes: &mut Attributes, torch: bool, dilated: bool) -> Result<Rc<dyn Op>, Diagnostic> {
+fn average(attributes: &Attributes, torch: bool, dilated: bool) -> Result<Rc<dyn Op>, Diagnostic> {
     if !attributes.has("exclude-pad") {
         attributes.string("exclude-pad")?;
     }
@@ -153,7 +153,7 @@ impl Op for AvgPool {
             Some(count) => n.constant(Const::of(scalar, count.max(1) as f64)),
             None => {
                 // A window without any element has the sum zero, and so its mean.
-                let count = n.index(&divisor.max(&Dim::constant(1)));
+                let count = n.index(&divisor.maximum(&Dim::constant(1)));
                 n.cast(scalar.element(), count)
             }
         };
@@ -172,10 +172,12 @@ struct MaxPool {
     positions: Option<(ElementType, i64)>,
 }
 
-fn maximum(attributes: &mut Attributes, torch: bool, positions: bool) -> Result<Rc<dyn Op>, Diagnostic> {
+fn maximum(attributes: &Attributes, torch: bool, positions: bool) -> Result<Rc<dyn Op>, Diagnostic> {
     let pool = Pool::parse(attributes, torch, positions)?;
     let positions = match positions {
-        true => Some((attributes.element_type_or("index_element_type", ElementType::I64)?, attributes.int_or("axis", 0)?)),
+        true => {
+            Some((attributes.element_type_or("index_element_type", ElementType::I64)?, attributes.int_or("axis", 0)?))
+        }
         false => None,
     };
     Ok(Rc::new(MaxPool { pool, positions }))
@@ -228,7 +230,13 @@ impl Op for MaxPool {
 }
 
 /// The smallest position at which the data equals the maximum.
-fn lower_positions(builder: &mut Builder, slides: &[Slide], lowest: Const, element: ElementType, axis: i64) -> Result<(), Diagnostic> {
+fn lower_positions(
+    builder: &mut Builder,
+    slides: &[Slide],
+    lowest: Const,
+    element: ElementType,
+    axis: i64,
+) -> Result<(), Diagnostic> {
     let (x, max, out) = (builder.input(0)?, builder.output(0)?, builder.output(1)?);
     let dims = builder.dims(x);
     let axis = operands::axis(axis, dims.len())?;

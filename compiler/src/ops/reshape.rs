@@ -21,7 +21,9 @@ pub const OPS: &[OpDef] = &[
         Ok(Rc::new(Reshape { special_zero }))
     }),
     row("ShapeOf", 1, 1..=2, 1..=1, |_| Ok(Rc::new(ShapeOf { element: ElementType::I64 }))),
-    row("ShapeOf", 3, 3..=17, 1..=1, |a| Ok(Rc::new(ShapeOf { element: a.element_type_or("output_type", ElementType::I64)? }))),
+    row("ShapeOf", 3, 3..=17, 1..=1, |a| {
+        Ok(Rc::new(ShapeOf { element: a.element_type_or("output_type", ElementType::I64)? }))
+    }),
     row("Squeeze", 1, 1..=14, 1..=2, |_| Ok(Rc::new(Squeeze))),
     row("Squeeze", 15, 15..=17, 1..=2, |a| {
         // Only whether the rank is known depends on it, and here it always is.
@@ -36,7 +38,7 @@ const fn row(
     version: u8,
     opsets: RangeInclusive<u8>,
     inputs: RangeInclusive<usize>,
-    parse: fn(&mut Attributes) -> Result<Rc<dyn Op>, Diagnostic>,
+    parse: fn(&Attributes) -> Result<Rc<dyn Op>, Diagnostic>,
 ) -> OpDef {
     OpDef { name, version, opsets, inputs, outputs: one_output, parse, ignorable: &[], support: Support::Full }
 }
@@ -92,7 +94,9 @@ fn reshaped(from: &[Dim], target: &[Dim], special_zero: bool) -> Result<(Vec<Dim
     let mut open = None;
     for (i, dim) in target.iter().enumerate() {
         if dim.is(0) && special_zero {
-            let copied = from.get(i).ok_or_else(|| shape_error(format!("target dimension {i} is 0 (copy), but the data has {} dimensions", from.len())))?;
+            let copied = from.get(i).ok_or_else(|| {
+                shape_error(format!("target dimension {i} is 0 (copy), but the data has {} dimensions", from.len()))
+            })?;
             if let Some(slot) = rest.get_mut(i) {
                 *slot = None;
             }
@@ -153,8 +157,11 @@ impl Op for Squeeze {
             if !selected || range.min > 1 || range.max < 1 {
                 dims.push(dim.clone());
             } else if named.as_ref().is_none_or(Vec::is_empty) && !dim.is(1) {
-                return Err(Diagnostic::error(&codes::UNSUPPORTED, format!("whether dimension {dim} is squeezed depends on its run-time size"))
-                    .help("name the axes to squeeze in the second input"));
+                return Err(Diagnostic::error(
+                    &codes::UNSUPPORTED,
+                    format!("whether dimension {dim} is squeezed depends on its run-time size"),
+                )
+                .help("name the axes to squeeze in the second input"));
             } else {
                 require_equal(context, dim, &Dim::constant(1), "a squeezed dimension and 1")?;
             }

@@ -43,7 +43,7 @@ struct Range {
 
 /// `at`, counted from the end where it is negative; works for run-time values of unknown sign.
 fn from_end(at: &Dim, size: &Dim) -> Dim {
-    let negative = (at.clone() * -1).max(&Dim::constant(0)).min(&Dim::constant(1));
+    let negative = (at.clone() * -1).maximum(&Dim::constant(0)).minimum(&Dim::constant(1));
     at.clone() + size.clone() * &negative
 }
 
@@ -61,17 +61,17 @@ impl Range {
         let (first, length) = match step {
             0 => return Err(Diagnostic::error(&codes::VALUE, "the step of a slice is 0")),
             1.. => {
-                let first = begin.map_or(zero.clone(), |at| at.max(&zero).min(size));
-                let end = end.map_or(size.clone(), |at| at.max(&zero).min(size));
+                let first = begin.map_or(zero.clone(), |at| at.maximum(&zero).minimum(size));
+                let end = end.map_or(size.clone(), |at| at.maximum(&zero).minimum(size));
                 (first.clone(), end - first)
             }
             _ => {
-                let first = begin.map_or(last.clone(), |at| at.max(&zero).min(&last));
-                let end = end.map_or(Dim::constant(-1), |at| at.max(&Dim::constant(-1)).min(size));
+                let first = begin.map_or(last.clone(), |at| at.maximum(&zero).minimum(&last));
+                let end = end.map_or(Dim::constant(-1), |at| at.maximum(&Dim::constant(-1)).minimum(size));
                 (first.clone(), first - end)
             }
         };
-        let count = length.max(&zero).ceil_div(&Dim::constant(step.saturating_abs()));
+        let count = length.maximum(&zero).ceil_div(&Dim::constant(step.saturating_abs()));
         Ok(Range { first, step, count })
     }
 
@@ -98,7 +98,9 @@ impl Slice {
             return Err(shape_error("starts, stops, steps and axes of a slice have different lengths"));
         }
         let mut ranges: Vec<Range> = data.dims.iter().map(Range::all).collect();
-        for (((axis, start), stop), step) in operands::axes(&axes, data.rank())?.into_iter().zip(&starts).zip(&stops).zip(steps) {
+        for (((axis, start), stop), step) in
+            operands::axes(&axes, data.rank())?.into_iter().zip(&starts).zip(&stops).zip(steps)
+        {
             if let (Some(slot), Some(size)) = (ranges.get_mut(axis), data.dims.get(axis)) {
                 *slot = Range::new(size, Some(start), Some(stop), step)?;
             }
@@ -133,7 +135,7 @@ struct StridedSlice {
     ellipsis: Vec<i64>,
 }
 
-fn strided_slice(attributes: &mut Attributes) -> Result<Rc<dyn Op>, Diagnostic> {
+fn strided_slice(attributes: &Attributes) -> Result<Rc<dyn Op>, Diagnostic> {
     let slice = StridedSlice {
         begin: attributes.ints("begin_mask")?,
         end: attributes.ints("end_mask")?,
@@ -205,7 +207,10 @@ impl StridedSlice {
 fn single(begin: &Dim, size: &Dim) -> Result<Dim, Diagnostic> {
     let at = from_end(begin, size);
     if at.range().max < 0 || (at.clone() - size).range().min >= 0 {
-        return Err(Diagnostic::error(&codes::VALUE, format!("index {begin} is outside of a dimension of size {size}")));
+        return Err(Diagnostic::error(
+            &codes::VALUE,
+            format!("index {begin} is outside of a dimension of size {size}"),
+        ));
     }
     Ok(at)
 }

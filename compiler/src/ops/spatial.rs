@@ -18,7 +18,11 @@ pub const OPS: &[OpDef] = &[
     row("DepthToSpace", 1, 1..=17, 1, |a| depth(a, true)),
     row("ShuffleChannels", 1, 1..=17, 1, |a| {
         let (axis, groups) = (a.int_or("axis", 1)?, a.int_or("group", 1)?);
-        if groups < 1 { Err(a.invalid("group", "a positive number")) } else { Ok(Rc::new(ShuffleChannels { axis, groups })) }
+        if groups < 1 {
+            Err(a.invalid("group", "a positive number"))
+        } else {
+            Ok(Rc::new(ShuffleChannels { axis, groups }))
+        }
     }),
     row("SpaceToBatch", 2, 2..=17, 4, |_| Ok(Rc::new(SpaceToBatch))),
     row("SpaceToDepth", 1, 1..=17, 1, |a| depth(a, false)),
@@ -29,9 +33,18 @@ const fn row(
     version: u8,
     opsets: RangeInclusive<u8>,
     inputs: usize,
-    parse: fn(&mut Attributes) -> Result<Rc<dyn Op>, Diagnostic>,
+    parse: fn(&Attributes) -> Result<Rc<dyn Op>, Diagnostic>,
 ) -> OpDef {
-    OpDef { name, version, opsets, inputs: inputs..=inputs, outputs: one_output, parse, ignorable: &[], support: Support::Full }
+    OpDef {
+        name,
+        version,
+        opsets,
+        inputs: inputs..=inputs,
+        outputs: one_output,
+        parse,
+        ignorable: &[],
+        support: Support::Full,
+    }
 }
 
 /// DepthToSpace and SpaceToDepth: blocks of `block` elements in every spatial dimension lie in the channels of the deep
@@ -44,7 +57,7 @@ struct Depth {
     to_space: bool,
 }
 
-fn depth(attributes: &mut Attributes, to_space: bool) -> Result<Rc<dyn Op>, Diagnostic> {
+fn depth(attributes: &Attributes, to_space: bool) -> Result<Rc<dyn Op>, Diagnostic> {
     let block = attributes.int_or("block_size", 1)?;
     if block < 1 {
         return Err(attributes.invalid("block_size", "a positive number"));
@@ -57,7 +70,9 @@ impl Depth {
     /// Elements of a block with `spatial` dimensions.
     fn volume(&self, spatial: usize) -> Result<i64, Diagnostic> {
         let volume = u32::try_from(spatial).ok().and_then(|n| self.block.checked_pow(n));
-        volume.ok_or_else(|| shape_error(format!("a block of {} elements in {spatial} dimensions is too large", self.block)))
+        volume.ok_or_else(|| {
+            shape_error(format!("a block of {} elements in {spatial} dimensions is too large", self.block))
+        })
     }
 }
 
@@ -74,13 +89,23 @@ impl Op for Depth {
         let mut dims = vec![batch.clone()];
         if self.to_space {
             dims.push(channels.floor_div(&Dim::constant(volume)));
-            require_equal(context, &(channels.floor_div(&Dim::constant(volume)) * volume), channels, "channels and a multiple of the block's volume")?;
+            require_equal(
+                context,
+                &(channels.floor_div(&Dim::constant(volume)) * volume),
+                channels,
+                "channels and a multiple of the block's volume",
+            )?;
             dims.extend(spatial.iter().map(|size| size.clone() * block));
         } else {
             dims.push(channels.clone() * volume);
             for size in spatial {
                 let blocks = size.floor_div(&Dim::constant(block));
-                require_equal(context, &(blocks.clone() * block), size, "a spatial dimension and a multiple of the block size")?;
+                require_equal(
+                    context,
+                    &(blocks.clone() * block),
+                    size,
+                    "a spatial dimension and a multiple of the block size",
+                )?;
                 dims.push(blocks);
             }
         }
@@ -89,7 +114,8 @@ impl Op for Depth {
 
     fn lower(&self, builder: &mut Builder) -> Result<(), Diagnostic> {
         let (x, out) = (builder.input(0)?, builder.output(0)?);
-        let (wide, deep) = if self.to_space { (builder.dims(out), builder.dims(x)) } else { (builder.dims(x), builder.dims(out)) };
+        let (wide, deep) =
+            if self.to_space { (builder.dims(out), builder.dims(x)) } else { (builder.dims(x), builder.dims(out)) };
         let ([batch, channels, ..], [_, _, blocks @ ..]) = (wide.as_slice(), deep.as_slice()) else {
             return Err(Diagnostic::internal("a tensor without channels"));
         };
@@ -104,8 +130,10 @@ impl Op for Depth {
         }
         let offset = flatten(&within, &vec![block; blocks.len()]);
         let channel = if self.blocks_first { offset * channels + &c } else { c.clone() * volume + &offset };
-        let in_wide: Vec<Dim> =
-            [b.clone(), c].into_iter().chain(places.iter().zip(&within).map(|(at, i)| at.clone() * self.block + i)).collect();
+        let in_wide: Vec<Dim> = [b.clone(), c]
+            .into_iter()
+            .chain(places.iter().zip(&within).map(|(at, i)| at.clone() * self.block + i))
+            .collect();
         let in_deep: Vec<Dim> = [b, channel].into_iter().chain(places).collect();
         let (from, to) = if self.to_space { (in_deep, in_wide) } else { (in_wide, in_deep) };
         let mut n = builder.nest(&maps.extents);
@@ -171,11 +199,16 @@ fn blocks(inputs: &[Fact]) -> Result<Blocks, Diagnostic> {
     let begin = operands::sizes(inputs, 2, "the pads or crops at the beginning")?;
     let end = operands::sizes(inputs, 3, "the pads or crops at the end")?;
     if rank < 2 || [block.len(), begin.len(), end.len()] != [rank; 3] {
-        return Err(shape_error(format!("block shape and pads must have one element for each of the {rank} dimensions")));
+        return Err(shape_error(format!(
+            "block shape and pads must have one element for each of the {rank} dimensions"
+        )));
     }
     let plain = block.first() == Some(&1) && [&begin, &end].iter().all(|list| list.first().is_some_and(|d| d.is(0)));
     if !plain || block.iter().any(|b| *b < 1) || begin.iter().chain(&end).any(|d| d.range().max < 0) {
-        return Err(Diagnostic::error(&codes::VALUE, "blocks must be positive, pads not negative, and those of the batch 1 and 0"));
+        return Err(Diagnostic::error(
+            &codes::VALUE,
+            "blocks must be positive, pads not negative, and those of the batch 1 and 0",
+        ));
     }
     Ok(Blocks { block, begin, end })
 }
@@ -243,7 +276,12 @@ impl Op for SpaceToBatch {
             }
             let padded = size.clone() + begin + end;
             let places = padded.floor_div(&Dim::constant(*block));
-            require_equal(context, &(places.clone() * *block), &padded, "a padded dimension and a multiple of its block")?;
+            require_equal(
+                context,
+                &(places.clone() * *block),
+                &padded,
+                "a padded dimension and a multiple of its block",
+            )?;
             dims.push(places);
         }
         Ok(vec![Fact::new(data.element, dims)])

@@ -29,8 +29,12 @@ pub const OPS: &[OpDef] = &[
         inputs: 2..=3,
         outputs: one_output,
         parse: |a| {
-            let modes =
-                [("numpy", Mode::Numpy), ("explicit", Mode::Explicit), ("pdpd", Mode::Pdpd(-1)), ("bidirectional", Mode::Bidirectional)];
+            let modes = [
+                ("numpy", Mode::Numpy),
+                ("explicit", Mode::Explicit),
+                ("pdpd", Mode::Pdpd(-1)),
+                ("bidirectional", Mode::Bidirectional),
+            ];
             parse(a, &modes)
         },
         ignorable: &[],
@@ -61,7 +65,7 @@ enum Mode {
     Bidirectional,
 }
 
-fn parse(attributes: &mut Attributes, modes: &[(&str, Mode)]) -> Result<Rc<dyn Op>, Diagnostic> {
+fn parse(attributes: &Attributes, modes: &[(&str, Mode)]) -> Result<Rc<dyn Op>, Diagnostic> {
     let axis = attributes.int_or("mode.auto_broadcast_axis", -1)?;
     let mode = match attributes.choice_or("mode", modes, Mode::Numpy)? {
         Mode::Pdpd(_) => Mode::Pdpd(axis),
@@ -123,7 +127,9 @@ impl Op for Broadcast {
         let mapping = self.mapping(builder.facts(), builder.dims(out).len())?;
         builder.map(out, |n, i| {
             let zero = Dim::constant(0);
-            let from = |(dim, axis): (&Dim, &usize)| if dim.is(1) { zero.clone() } else { i.get(*axis).unwrap_or(&zero).clone() };
+            let from = |(dim, axis): (&Dim, &usize)| {
+                if dim.is(1) { zero.clone() } else { i.get(*axis).unwrap_or(&zero).clone() }
+            };
             let index: Vec<Dim> = n.dims(x).iter().zip(&mapping).map(from).collect();
             n.load(x, &index)
         })
@@ -139,8 +145,10 @@ impl Op for Tile {
         let data = operand(inputs, 0)?;
         let repeats = operands::sizes(inputs, 1, "the repeats")?;
         let rank = data.rank().max(repeats.len());
-        let aligned = |list: &[Dim], i: usize| (i + list.len()).checked_sub(rank).and_then(|i| list.get(i)).cloned().unwrap_or(Dim::constant(1));
-        let size = |i| aligned(&data.dims, i) * aligned(&repeats, i).max(&Dim::constant(0));
+        let aligned = |list: &[Dim], i: usize| {
+            (i + list.len()).checked_sub(rank).and_then(|i| list.get(i)).cloned().unwrap_or(Dim::constant(1))
+        };
+        let size = |i| aligned(&data.dims, i) * aligned(&repeats, i).maximum(&Dim::constant(0));
         Ok(vec![Fact::new(data.element, (0..rank).map(size).collect())])
     }
 

@@ -14,7 +14,9 @@ use std::rc::Rc;
 
 /// The operations of this family.
 pub const OPS: &[OpDef] = &[
-    row("Reverse", 1, 1..=1, 2, |a| Ok(Rc::new(Reverse { mask: a.choice("mode", &[("index", false), ("mask", true)])? }))),
+    row("Reverse", 1, 1..=1, 2, |a| {
+        Ok(Rc::new(Reverse { mask: a.choice("mode", &[("index", false), ("mask", true)])? }))
+    }),
     row("ReverseSequence", 1, 1..=17, 2, |a| {
         Ok(Rc::new(ReverseSequence { batch_axis: a.int_or("batch_axis", 0)?, seq_axis: a.int_or("seq_axis", 1)? }))
     }),
@@ -27,9 +29,18 @@ const fn row(
     version: u8,
     opsets: RangeInclusive<u8>,
     inputs: usize,
-    parse: fn(&mut Attributes) -> Result<Rc<dyn Op>, Diagnostic>,
+    parse: fn(&Attributes) -> Result<Rc<dyn Op>, Diagnostic>,
 ) -> OpDef {
-    OpDef { name, version, opsets, inputs: inputs..=inputs, outputs: one_output, parse, ignorable: &[], support: Support::Full }
+    OpDef {
+        name,
+        version,
+        opsets,
+        inputs: inputs..=inputs,
+        outputs: one_output,
+        parse,
+        ignorable: &[],
+        support: Support::Full,
+    }
 }
 
 /// `out[i[order[0]], i[order[1]], ..] = x[i]`; an empty order reverses the axes.
@@ -82,8 +93,12 @@ impl Reverse {
         if !self.mask {
             return operands::axes(&operands::integers(inputs, 1, "the axes to reverse")?, rank);
         }
-        let Some(mask) = second.as_constant().filter(|t| t.element == ElementType::Boolean).and_then(|t| t.to_i64s()) else {
-            return Err(Diagnostic::error(&codes::UNSUPPORTED, "the mask of the axes to reverse must be a boolean constant"));
+        let Some(mask) = second.as_constant().filter(|t| t.element == ElementType::Boolean).and_then(|t| t.to_i64s())
+        else {
+            return Err(Diagnostic::error(
+                &codes::UNSUPPORTED,
+                "the mask of the axes to reverse must be a boolean constant",
+            ));
         };
         if mask.len() != rank {
             return Err(shape_error(format!("the mask has {} elements, the tensor {rank} axes", mask.len())));
@@ -128,7 +143,9 @@ impl Op for ReverseSequence {
         let batch = operands::axis(self.batch_axis, data.rank())?;
         operands::axis(self.seq_axis, data.rank())?;
         match (lengths.dims.as_slice(), data.dims.get(batch)) {
-            ([count], Some(dim)) => require_equal(context, count, dim, "the number of sequence lengths and the batch size")?,
+            ([count], Some(dim)) => {
+                require_equal(context, count, dim, "the number of sequence lengths and the batch size")?
+            }
             _ => return Err(shape_error("the sequence lengths must be a vector")),
         }
         Ok(vec![Fact::new(data.element, data.dims.clone())])

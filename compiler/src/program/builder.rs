@@ -65,6 +65,11 @@ impl<'a> Builder<'a> {
         self.facts.get(i).ok_or_else(|| internal(&format!("operand {i} is missing")))
     }
 
+    /// What is known of all operands.
+    pub fn facts(&self) -> &'a [Fact] {
+        self.facts
+    }
+
     /// Dimensions of a buffer.
     pub fn dims(&self, buffer: BufferId) -> Vec<Dim> {
         self.program.buffer(buffer).dims.clone()
