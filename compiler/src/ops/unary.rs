@@ -78,7 +78,7 @@ impl Op for Unary {
     }
 
     /// Integers are computed in their own type by functions that are closed over them, else in f64 and converted back:
-    /// Exp, Log, Sqrt and Sin as Convert does, the others rounded to the nearest integer.
+    /// Exp, Log, Sqrt, Sin and Asin as Convert does, the others rounded to the nearest integer.
     fn lower(&self, builder: &mut Builder) -> Result<(), Diagnostic> {
         let (x, out) = (builder.input(0)?, builder.output(0)?);
         let element = builder.element(x);
@@ -98,7 +98,7 @@ impl Op for Unary {
 /// Functions whose results for integers are rounded instead of truncated.
 fn is_rounded(function: Function) -> bool {
     use Function::*;
-    matches!(function, Acos | Acosh | Asin | Asinh | Atan | Atanh | Cos | Cosh | Erf | Sigmoid | Sinh | Tan | Tanh)
+    matches!(function, Acos | Acosh | Asinh | Atan | Atanh | Cos | Cosh | Erf | Sigmoid | Sinh | Tan | Tanh)
 }
 
 /// `out[i]` is true where one of the tests holds for `x[i]`.
