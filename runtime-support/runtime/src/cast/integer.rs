@@ -1,6 +1,6 @@
-//! Float to integer: truncation toward zero, then wrapping modulo 2^N.
+//! Float to integer: truncation toward zero, then wrapping modulo 2^N for 8 and 16 bits and u32.
 //!
-//! NaN and infinities give 0 for 8 and 16 bits and u32, the least value for i32 and i64, and 2^63 for u64.
+//! NaN and infinities give 0 there, and like everything out of range the least value of i32 and i64, and 2^63 for u64.
 use crate::math::{trunc, trunc_f64};
 
 macro_rules! floats {
@@ -53,15 +53,16 @@ macro_rules! floats {
             $low16(x) as u16
         }
 
-        /// To i32.
+        /// To i32; everything out of range gives the least value.
         #[inline(always)]
         #[must_use]
         pub fn $i32(x: $f) -> i32 {
-            let y = $low32(x);
-            let number = if y.is_nan() { 0.0 } else { y };
-            // SAFETY: `low32` gives -2^31 <= y < 2^31 or NaN.
-            let number = unsafe { number.to_int_unchecked::<i32>() };
-            if y.is_nan() { i32::MIN } else { number }
+            const LIMIT: $f = 2_147_483_648.0;
+            let x = $trunc(x);
+            let inside = (-LIMIT..LIMIT).contains(&x);
+            let number = if inside { x } else { -LIMIT };
+            // SAFETY: -2^31 <= number < 2^31. (A saturating conversion would not vectorise.)
+            unsafe { number.to_int_unchecked::<i32>() }
         }
 
         /// To u32.
