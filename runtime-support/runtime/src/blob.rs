@@ -227,7 +227,7 @@ pub const fn blob_of_file<const FILE: usize, const BYTES: usize>(file: [u8; FILE
 /// [`weights_embedded!`].
 ///
 /// `weights_incbin!(pub fn weights() -> Blob<4096> = "/absolute/weights.bin", "unique_symbol");`
-/// The assembler checks the length; call [`Blob::check_header`] for the rest.
+/// The assembler refuses too long a file; [`Blob::check_header`] finds the rest, also too short a file.
 #[macro_export]
 macro_rules! weights_incbin {
     ($(#[$meta:meta])* $vis:vis fn $name:ident() -> Blob<$bytes:literal> = $path:expr, $symbol:literal $(;)?) => {
@@ -257,10 +257,8 @@ macro_rules! weights_incbin {
             $hidden,
             ::core::concat!($prefix, $symbol, ":"),
             ::core::concat!(".incbin \"", $path, "\""),
-            ::core::concat!("L", $symbol, "_end:"),
-            ::core::concat!(".if L", $symbol, "_end - ", $prefix, $symbol, " - 64 - ", $bytes),
-            ".error \"the weights file has another length than the generated code expects\"",
-            ".endif",
+            // Too long a file is an error here; what is missing of too short a one becomes zeros.
+            ::core::concat!(".org ", $prefix, $symbol, " + 64 + ", $bytes),
             ".text",
         );
     };

@@ -1,0 +1,94 @@
+//! Reads the machine code of the contraction micro-kernels: inner loops multiply and add, and never touch the stack.
+#![cfg(all(target_arch = "x86_64", target_os = "linux"))]
+use include_ir_runtime::__private::v1::*;
+use std::process::Command;
+
+/// One instruction: address, text, target if it is a jump.
+struct Instruction {
+    address: u64,
+    text: String,
+    jump: Option<u64>,
+}
+
+/// Functions of this very test program whose name contains `part`.
+fn functions(disassembly: &str, part: &str) -> Vec<Vec<Instruction>> {
+    let mut found: Vec<Vec<Instruction>> = Vec::new();
+    let mut inside = false;
+    for line in disassembly.lines() {
+        if line.ends_with(">:") {
+            inside = line.contains(part) && line.contains("kernel");
+            if inside {
+                found.push(Vec::new());
+            }
+        } else if let (true, Some((address, text))) = (inside, line.trim().split_once(":\t")) {
+            let Ok(address) = u64::from_str_radix(address, 16) else { continue };
+            let mut words = text.split_whitespace();
+            let is_jump = words.next().is_some_and(|word| word.starts_with('j'));
+            let jump = words.next().filter(|_| is_jump).and_then(|word| u64::from_str_radix(word, 16).ok());
+            if let Some(function) = found.last_mut() {
+                function.push(Instruction { address, text: text.to_owned(), jump });
+            }
+        }
+    }
+    found
+}
+
+/// Innermost loops: from the target of a backward jump to the jump, without another backward jump inside.
+fn innermost_loops(function: &[Instruction]) -> Vec<&[Instruction]> {
+    let mut loops = Vec::new();
+    for (end, instruction) in function.iter().enumerate() {
+        let Some(start) = instruction.jump.filter(|to| *to <= instruction.address) else { continue };
+        let Some(start) = function.iter().position(|i| i.address == start) else { continue };
+        let body = &function[start..=end];
+        let inner = body[..body.len() - 1].iter().any(|i| i.jump.is_some_and(|to| to <= i.address));
+        if !inner {
+            loops.push(body);
+        }
+    }
+    loops
+}
+
+/// Checks the kernels of one set; `rows` of them have at least `rows * vectors` multiply-adds per step.
+fn check(disassembly: &str, part: &str, rows: usize, vectors: usize, register: &str) {
+    let functions = functions(disassembly, part);
+    assert!(functions.len() >= rows, "{part}: only {} kernels found", functions.len());
+    let mut full = 0;
+    for function in &functions {
+        for body in innermost_loops(function) {
+            let adds = body.iter().filter(|i| i.text.starts_with("vfmadd") && i.text.contains(register)).count();
+            if adds == 0 {
+                continue;
+            }
+            let stack = body.iter().find(|i| {
+                let vector = i.text.contains("%xmm") || i.text.contains("%ymm") || i.text.contains("%zmm");
+                vector && i.text.contains("(%rsp")
+            });
+            assert!(stack.is_none(), "{part}: spill in an inner loop: {}", stack.map_or("", |i| &i.text));
+            full += usize::from(adds >= rows * vectors);
+        }
+    }
+    assert!(full > 0, "{part}: no loop with {rows} x {vectors} multiply-adds");
+}
+
+#[test]
+fn inner_loops_hold_their_accumulators_in_registers() {
+    if cfg!(debug_assertions) {
+        // Checked pointer operations keep copies on the stack.
+        eprintln!("skipped: needs a build without debug assertions (cargo test --release)");
+        return;
+    }
+    // Names the kernels, so that they are linked in.
+    let mut out = [0.0f32; 1];
+    Contraction::NEW.run(Cx::detect(), [1.0].src(), &[2.0; 16], out.dst(), Epilogue::NONE);
+    assert_eq!(out, [2.0]);
+    let program = std::env::current_exe().expect("the test program has a path");
+    let output = Command::new("objdump").args(["-d", "--no-show-raw-insn"]).arg(program).output();
+    let Ok(output) = output else {
+        eprintln!("skipped: objdump is not installed");
+        return;
+    };
+    let text = String::from_utf8_lossy(&output.stdout);
+    check(&text, "AVX512_32", 12, 2, "%zmm");
+    check(&text, "AVX512_16", 12, 1, "%zmm");
+    check(&text, "AVX2_16", 6, 2, "%ymm");
+}
