@@ -7,7 +7,7 @@ use super::types;
 use super::views::Shape;
 use crate::diag::Diagnostic;
 use crate::dim::{Dim, product};
-use crate::program::kernel::{KernelAxis, KernelKind};
+use crate::program::kernel::KernelAxis;
 use crate::program::nest::{Const, Scalar};
 use proc_macro2::{Literal, TokenStream};
 use quote::{format_ident, quote};
@@ -77,17 +77,7 @@ fn closure(call: &Call) -> Result<TokenStream, Diagnostic> {
     if physical.nodes.iter().zip(&after).any(|(node, needed)| *needed && written(node)) {
         return Err(misfit("an operand is overwritten"));
     }
-    let (columns, batches) = match &call.kernel.kind {
-        KernelKind::Contraction { .. } => (d.columns.clone(), d.batches.clone()),
-        KernelKind::Window { .. } => {
-            let contiguous = |axis: &KernelAxis| axis.strides.data.is(1) && axis.strides.out.is(1);
-            let at = d.batches.iter().rposition(contiguous);
-            let (columns, batches): (Vec<_>, Vec<_>) =
-                d.batches.iter().cloned().enumerate().partition(|(i, _)| Some(*i) == at);
-            let strip = |list: Vec<(usize, KernelAxis)>| list.into_iter().map(|(_, axis)| axis).collect::<Vec<_>>();
-            (strip(columns), strip(batches))
-        }
-    };
+    let (columns, batches) = (&d.columns, &d.batches);
     let mut setup = TokenStream::new();
     let inner = match columns.as_slice() {
         [column] if !column.extent.is(1) => {
@@ -139,7 +129,7 @@ fn closure(call: &Call) -> Result<TokenStream, Diagnostic> {
         }
         None => {
             setup.extend(quote!(let first = tile.first_col;));
-            let columns = unflatten(&mut nodes, &columns, "column");
+            let columns = unflatten(&mut nodes, columns, "column");
             let block = nodes.block(&|i| after[i], None)?;
             let value = nodes.stored(physical.result, crate::element::ElementType::F32);
             let before = &block.before;

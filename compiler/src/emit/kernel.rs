@@ -285,13 +285,10 @@ impl Call<'_> {
 
     fn window(&self, op: WindowOp, packed: Option<BufferId>) -> Result<TokenStream, Diagnostic> {
         let d = &self.description;
-        let contiguous = |axis: &KernelAxis| axis.strides.data.is(1) && axis.strides.out.is(1);
-        let at = d.batches.iter().rposition(contiguous);
-        let channels = at.and_then(|at| d.batches.get(at)).map_or(Dim::constant(1), |axis| axis.extent.clone());
-        let others: Vec<KernelAxis> =
-            d.batches.iter().enumerate().filter(|(i, _)| Some(*i) != at).map(|(_, a)| a.clone()).collect();
+        let channels = product(&extents(&d.columns));
         let one = product(&extents(&d.taps)) * &channels;
-        let (batches, rows, taps, bounds) = (self.batches(&others, &one)?, self.rows()?, self.taps()?, self.bounds()?);
+        let (batches, rows, taps, bounds) =
+            (self.batches(&d.batches, &one)?, self.rows()?, self.taps()?, self.bounds()?);
         let (a, out, residual) = (self.step(&d.data_offset), self.size(&d.out_offset), self.size(&d.residual_offset));
         let channels = self.size(&channels);
         let value = quote!(rt::Window {
