@@ -206,6 +206,14 @@ impl Slide {
         self.out == (room.floor_div(&Dim::constant(self.stride)) + 1).maximum(&Dim::constant(0))
     }
 
+    /// Whether all taps of some window may lie beyond the data; errs towards yes.
+    pub fn may_be_empty(&self) -> bool {
+        let last = (self.out.clone() - 1) * self.stride - &self.before;
+        let reach = (self.kernel.clone() - 1) * self.dilation + 1;
+        let beyond = (self.before.clone() - reach).range().max >= 0 || (last - &self.size).range().max >= 0;
+        self.padded() && (beyond || self.dilation > 1)
+    }
+
     /// The bound of position `at`, if a window can reach beyond the data.
     pub fn bound(&self, at: &Dim) -> Option<Bound> {
         self.padded().then(|| Bound { value: at.clone(), limit: self.size.clone() })

@@ -216,11 +216,17 @@ impl Op for MaxPool {
     fn lower(&self, builder: &mut Builder) -> Result<(), Diagnostic> {
         let (x, out) = (builder.input(0)?, builder.output(0)?);
         let slides = self.pool.slides(&builder.dims(x))?;
-        let lowest = lowest(builder.element(x), builder.scalar_type(x)?);
+        let scalar = builder.scalar_type(x)?;
+        let lowest = lowest(builder.element(x), scalar);
         let (mut n, axes) = nest(builder, x, &slides);
         let padding = n.constant(lowest);
         let value = n.load_within(x, &axes.data, axes.bounds, padding)?;
-        let max = reduce(&mut n, ReduceFn::Max, &axes.taps, value);
+        let mut max = reduce(&mut n, ReduceFn::Max, &axes.taps, value);
+        if slides.iter().any(Slide::may_be_empty) {
+            // The maximum of nothing is the lowest finite number, not -infinity.
+            let least = n.constant_like(max, if scalar == ScalarType::F64 { f64::MIN } else { f32::MIN.into() });
+            max = if scalar.is_float() { n.binary(Binary::Max, max, least) } else { max };
+        }
         n.store(out, &axes.out, max);
         match self.positions {
             Some((element, axis)) => lower_positions(builder, &slides, lowest, element, axis),
@@ -263,6 +269,9 @@ fn lower_positions(
         let inner = n.index(&product(dims.get(axis..).unwrap_or(&[])));
         n.binary(Binary::FloorMod, first, inner)
     };
+    let nothing = n.binary(Binary::Eq, first, none);
+    let zero = n.constant(Const::I64(0));
+    let result = n.select(nothing, zero, result);
     let result = n.cast(element, result);
     n.store(out, &axes.out, result);
     Ok(())

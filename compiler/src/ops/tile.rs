@@ -18,7 +18,17 @@ pub const OPS: &[OpDef] = &[
         opsets: 1..=2,
         inputs: 2..=3,
         outputs: one_output,
-        parse: |a| parse(a, &[("numpy", Mode::Numpy), ("explicit", Mode::Explicit), ("pdpd", Mode::Pdpd(-1))]),
+        parse: |a| {
+            parse(
+                a,
+                &[
+                    ("numpy", Mode::Numpy),
+                    ("explicit", Mode::Explicit),
+                    ("none", Mode::Explicit),
+                    ("pdpd", Mode::Pdpd(-1)),
+                ],
+            )
+        },
         ignorable: &[],
         support: Support::Full,
     },
