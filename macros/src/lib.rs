@@ -91,7 +91,8 @@ fn expand(arguments: &Arguments) -> Result<TokenStream, Diagnostics> {
     let model = root.join(arguments.path.value());
     let mut options = arguments.options.clone();
     options.bin = options.bin.map(|bin| root.join(bin));
-    let source = Source::from_path(&model, options.bin.as_deref())?;
+    let mut source = Source::from_path(&model, options.bin.as_deref())?;
+    source.xml_name = arguments.path.value();
     let stem = model.file_stem().unwrap_or_default().to_string_lossy();
     let module = options.module.get_or_insert_with(|| stem.into_owned()).clone();
     let place = place::for_weights(&model, &module, &format!("{options:?}"));

@@ -1,0 +1,3 @@
+include_ir::include_ir!("no/such/model.xml");
+
+fn main() {}

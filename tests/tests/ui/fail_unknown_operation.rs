@@ -1,0 +1,3 @@
+include_ir::include_ir!("models/unknown_operation.xml");
+
+fn main() {}

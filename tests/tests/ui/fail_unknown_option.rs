@@ -1,0 +1,3 @@
+include_ir::include_ir!("models/relu.xml", weigths: embed);
+
+fn main() {}
