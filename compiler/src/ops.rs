@@ -9,6 +9,7 @@ pub mod convert;
 pub mod convolution;
 pub mod gather;
 pub mod generate;
+pub mod io;
 pub mod logical;
 pub mod matmul;
 pub mod norm;
@@ -40,6 +41,7 @@ pub const FAMILIES: &[&[OpDef]] = &[
     convolution::OPS,
     gather::OPS,
     generate::OPS,
+    io::OPS,
     logical::OPS,
     matmul::OPS,
     norm::OPS,

@@ -241,3 +241,47 @@ impl Op for Eye {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tensor::Tensor;
+
+    fn scalar(value: i64) -> Fact {
+        let mut fact = Fact::constant(Tensor::from_i64s(&[value]));
+        fact.dims.clear();
+        fact
+    }
+
+    fn range(operands: [Fact; 3]) -> Result<Vec<Fact>, Diagnostic> {
+        Range { element: Some(ElementType::I64) }.infer(&operands, &mut InferContext::default())
+    }
+
+    #[test]
+    fn a_range_may_end_at_a_run_time_size() {
+        let length = InferContext::default().fresh("x_0", 1, 8);
+        let stop = Fact::sizes(ElementType::I64, vec![], vec![length.clone()]);
+        let facts = range([scalar(0), stop.clone(), scalar(1)]).unwrap();
+        assert_eq!(facts[0].dims, std::slice::from_ref(&length));
+        let facts = range([scalar(0), stop, scalar(2)]).unwrap();
+        assert_eq!(facts[0].dims, [length.ceil_div(&Dim::constant(2))]);
+    }
+
+    #[test]
+    fn bad_ranges_are_errors() {
+        assert_eq!(range([scalar(0), scalar(4), scalar(0)]).unwrap_err().code.id, codes::VALUE.id);
+        let open = Fact::new(ElementType::I64, vec![]);
+        assert_eq!(range([scalar(0), open, scalar(1)]).unwrap_err().code.id, codes::UNSUPPORTED.id);
+        let vector = Fact::constant(Tensor::from_i64s(&[1, 2]));
+        assert_eq!(range([vector, scalar(4), scalar(1)]).unwrap_err().code.id, codes::SHAPE.id);
+    }
+
+    #[test]
+    fn a_depth_below_zero_is_an_error() {
+        let on = Fact::new(ElementType::F32, vec![]);
+        let indices = Fact::new(ElementType::I64, vec![Dim::constant(3)]);
+        let operands = [indices, scalar(-1), on.clone(), on];
+        let error = OneHot { axis: 0, from_end: false }.infer(&operands, &mut InferContext::default()).unwrap_err();
+        assert_eq!(error.code.id, codes::VALUE.id);
+    }
+}

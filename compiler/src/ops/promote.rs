@@ -136,3 +136,46 @@ fn holds(outer: ElementType, inner: ElementType) -> bool {
         (false, _) => false,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dim::Dim;
+    use ElementType::*;
+
+    fn common(a: ElementType, b: ElementType, ranks: (usize, usize)) -> Option<(ElementType, bool)> {
+        let promote = Promote { allow_unsafe: false, prefer_tensor: true, u64_with_signed: F32 };
+        let fact = |element, rank| Fact::new(element, vec![Dim::constant(1); rank]);
+        let (a, b) = (fact(a, ranks.0), fact(b, ranks.1));
+        assert_eq!(promote.common(&a, &b), promote.common(&b, &a), "the order of the operands does not matter");
+        promote.common(&a, &b)
+    }
+
+    #[test]
+    fn examples_of_the_specification() {
+        let examples = [
+            (I8, F32, F32, true),
+            (I32, U8, I32, true),
+            (F16, I64, F16, false),
+            (F64, U64, F64, false),
+            (I8, U8, I16, false),
+            (F16, Bf16, F32, false),
+            (F8e4m3, F8e5m2, F16, false),
+            (U64, I8, F32, false),
+            (I16, U32, I64, false),
+            (F16, F32, F32, true),
+            (Boolean, U8, U8, true),
+        ];
+        for (a, b, expected, safe) in examples {
+            assert_eq!(common(a, b, (1, 1)), Some((expected, safe)), "{a} {b}");
+        }
+        assert_eq!(common(String, F32, (1, 1)), None);
+    }
+
+    #[test]
+    fn a_scalar_takes_the_type_of_a_tensor_of_its_class() {
+        assert_eq!(common(I64, U8, (0, 1)), Some((U8, false)));
+        assert_eq!(common(U8, I64, (0, 1)), Some((I64, true)));
+        assert_eq!(common(F16, I8, (0, 1)), Some((F16, true)));
+    }
+}

@@ -182,3 +182,40 @@ fn largest(element: ElementType) -> f64 {
         _ => f64::from(f32::MAX),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tensor::Tensor;
+
+    fn infer(x: Fact, axes: &[i64], keep_dims: bool) -> Result<Vec<Fact>, Diagnostic> {
+        let axes = Fact::constant(Tensor::from_i64s(axes));
+        Reduce { function: Function::Sum, keep_dims }.infer(&[x, axes], &mut InferContext::default())
+    }
+
+    #[test]
+    fn run_time_sizes_stay_where_they_are_kept() {
+        let batch = InferContext::default().fresh("x_0", 1, 8);
+        let x = Fact::new(ElementType::F32, vec![batch.clone(), Dim::constant(3), Dim::constant(4)]);
+        assert_eq!(infer(x.clone(), &[-1, 1], false).unwrap()[0].dims, [batch.clone()]);
+        assert_eq!(
+            infer(x.clone(), &[0], true).unwrap()[0].dims,
+            [Dim::constant(1), Dim::constant(3), Dim::constant(4)]
+        );
+        assert_eq!(infer(x, &[], false).unwrap()[0].dims, [batch, Dim::constant(3), Dim::constant(4)]);
+    }
+
+    #[test]
+    fn bad_operands_are_errors() {
+        let x = Fact::new(ElementType::F32, vec![Dim::constant(2), Dim::constant(3)]);
+        assert_eq!(infer(x.clone(), &[2], false).unwrap_err().code.id, codes::SHAPE.id);
+        assert_eq!(infer(x.clone(), &[i64::MIN], false).unwrap_err().code.id, codes::SHAPE.id);
+        let open = Fact::new(ElementType::I64, vec![Dim::constant(1)]);
+        let sum = Reduce { function: Function::Sum, keep_dims: false };
+        let error = sum.infer(&[x, open.clone()], &mut InferContext::default()).unwrap_err();
+        assert_eq!(error.code.id, codes::UNSUPPORTED.id);
+        let flags = Fact::new(ElementType::Boolean, vec![Dim::constant(2)]);
+        let error = sum.infer(&[flags, open], &mut InferContext::default()).unwrap_err();
+        assert_eq!(error.code.id, codes::TYPE.id);
+    }
+}

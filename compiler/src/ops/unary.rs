@@ -4,8 +4,8 @@ use crate::diag::Diagnostic;
 use crate::element::ElementType;
 use crate::fact::Fact;
 use crate::op::{InferContext, Op, OpDef, Props, Support, one_output, typing};
-use crate::program::builder::Builder;
-use crate::program::nest::{Binary, Const, Unary as Function};
+use crate::program::builder::{Builder, NestBuilder};
+use crate::program::nest::{Binary, Const, Node, Unary as Function};
 use crate::read::Attributes;
 use std::rc::Rc;
 
@@ -22,6 +22,7 @@ pub const OPS: &[OpDef] = &[
     row("Cos", 1, |_| unary(Function::Cos)),
     row("Cosh", 1, |_| unary(Function::Cosh)),
     row("Erf", 1, |_| unary(Function::Erf)),
+    row("ErfInv", 17, |_| Ok(Rc::new(ErfInv))),
     row("Exp", 1, |_| unary(Function::Exp)),
     row("Floor", 1, |_| unary(Function::Floor)),
     row("Identity", 16, |_| Ok(Rc::new(Identity))),
@@ -78,7 +79,7 @@ impl Op for Unary {
     }
 
     /// Integers are computed in their own type by functions that are closed over them, else in f64 and converted back:
-    /// Exp, Log, Sqrt, Sin and Asin as Convert does, the others rounded to the nearest integer.
+    /// Exp, Log, Sin and Asin as Convert does, the others rounded to the nearest integer.
     fn lower(&self, builder: &mut Builder) -> Result<(), Diagnostic> {
         let (x, out) = (builder.input(0)?, builder.output(0)?);
         let element = builder.element(x);
@@ -98,7 +99,7 @@ impl Op for Unary {
 /// Functions whose results for integers are rounded instead of truncated.
 fn is_rounded(function: Function) -> bool {
     use Function::*;
-    matches!(function, Acos | Acosh | Asinh | Atan | Atanh | Cos | Cosh | Erf | Sigmoid | Sinh | Tan | Tanh)
+    matches!(function, Acos | Acosh | Asinh | Atan | Atanh | Cos | Cosh | Erf | Sigmoid | Sinh | Sqrt | Tan | Tanh)
 }
 
 /// `out[i]` is true where one of the tests holds for `x[i]`.
@@ -151,4 +152,104 @@ impl Op for Identity {
         builder.reshape(x, out);
         Ok(())
     }
+}
+
+/// ErfInv-17: the y with `erf(y) = x`; infinite for x of -1 and 1, NaN beyond.
+#[derive(Debug)]
+struct ErfInv;
+
+/// Coefficients of `erfinv(x) / x` in `w - 2.5` for `w = -ln(1 - x^2) < 5`, highest power first; from M. Giles,
+/// "Approximating the erfinv function", GPU Computing Gems, 2010.
+const CENTRAL: [f64; 9] = [
+    2.81022636e-8,
+    3.43273939e-7,
+    -3.5233877e-6,
+    -4.39150654e-6,
+    2.1858087e-4,
+    -1.25372503e-3,
+    -4.17768164e-3,
+    0.246640727,
+    1.50140941,
+];
+
+/// The same in `sqrt(w) - 3` for larger w.
+const TAIL: [f64; 9] = [
+    -2.00214257e-4,
+    1.00950558e-4,
+    1.34934322e-3,
+    -3.67342844e-3,
+    5.73950773e-3,
+    -7.6224613e-3,
+    9.43887047e-3,
+    1.00167406,
+    2.83297682,
+];
+
+impl Op for ErfInv {
+    fn infer(&self, inputs: &[Fact], _: &mut InferContext) -> Result<Vec<Fact>, Diagnostic> {
+        let x = typing::operand(inputs, 0)?;
+        typing::float(x.element, "the operand of ErfInv")?;
+        Ok(vec![Fact::new(x.element, x.dims.clone())])
+    }
+
+    fn lower(&self, builder: &mut Builder) -> Result<(), Diagnostic> {
+        let (x, out) = (builder.input(0)?, builder.output(0)?);
+        let double = builder.element(x) == ElementType::F64;
+        builder.map(out, |n, i| {
+            let x = n.load(x, i)?;
+            let mut y = erf_inv(n, x);
+            // The polynomials are made for f32; every Newton step doubles the number of right digits.
+            for _ in 0..if double { 2 } else { 0 } {
+                y = newton_step(n, x, y);
+            }
+            let (one, size) = (n.constant_like(x, 1.0), n.unary(Function::Abs, x));
+            let infinity = n.constant_like(x, f64::INFINITY);
+            let (pole, end) = (n.binary(Binary::Mul, x, infinity), n.binary(Binary::Eq, size, one));
+            Ok(n.select(end, pole, y))
+        })
+    }
+}
+
+/// Inverse error function of x, not of -1 and 1.
+fn erf_inv(n: &mut NestBuilder, x: Node) -> Node {
+    let square = n.binary(Binary::Mul, x, x);
+    let negative = n.unary(Function::Neg, square);
+    let logarithm = n.unary(Function::Ln1p, negative);
+    let w = n.unary(Function::Neg, logarithm);
+    let (five, middle, three) = (n.constant_like(x, 5.0), n.constant_like(x, 2.5), n.constant_like(x, 3.0));
+    let near = n.binary(Binary::Sub, w, middle);
+    let root = n.unary(Function::Sqrt, w);
+    let far = n.binary(Binary::Sub, root, three);
+    let (central, tail) = (polynomial(n, near, &CENTRAL), polynomial(n, far, &TAIL));
+    let is_central = n.binary(Binary::Lt, w, five);
+    let ratio = n.select(is_central, central, tail);
+    n.binary(Binary::Mul, ratio, x)
+}
+
+/// Horner's scheme.
+fn polynomial(n: &mut NestBuilder, x: Node, coefficients: &[f64]) -> Node {
+    let mut sum = n.constant_like(x, 0.0);
+    for (i, coefficient) in coefficients.iter().enumerate() {
+        let coefficient = n.constant_like(x, *coefficient);
+        sum = match i {
+            0 => coefficient,
+            _ => {
+                let product = n.binary(Binary::Mul, sum, x);
+                n.binary(Binary::Add, product, coefficient)
+            }
+        };
+    }
+    sum
+}
+
+/// `y - (erf(y) - x) / erf'(y)`.
+fn newton_step(n: &mut NestBuilder, x: Node, y: Node) -> Node {
+    let erf = n.unary(Function::Erf, y);
+    let error = n.binary(Binary::Sub, erf, x);
+    let square = n.binary(Binary::Mul, y, y);
+    let inverse = n.unary(Function::Exp, square);
+    let scale = n.constant_like(x, 1.0 / std::f64::consts::FRAC_2_SQRT_PI);
+    let factor = n.binary(Binary::Mul, scale, inverse);
+    let correction = n.binary(Binary::Mul, error, factor);
+    n.binary(Binary::Sub, y, correction)
 }
