@@ -138,8 +138,15 @@ impl Window {
                 let out = size.ceil_div(&step);
                 let total = ((out.clone() - 1) * stride + &reach - size).maximum(&Dim::constant(0));
                 let less = total.floor_div(&Dim::constant(2));
-                let more = total - &less;
-                if self.auto_pad == AutoPad::SameUpper { (less, more, out) } else { (more, less, out) }
+                let more = total.clone() - &less;
+                let upper = self.auto_pad == AutoPad::SameUpper;
+                let (before, after) = if upper { (less, more) } else { (more, less) };
+                let out = match self.rounding {
+                    Rounding::Floor => out,
+                    // Where the stride is larger than the window, rounding up adds one that starts behind the data.
+                    _ => self.windows(&(size.clone() + &total - &reach), &step, &(size.clone() + &before)),
+                };
+                (before, after, out)
             }
             _ => {
                 let pad = |list: &[i64]| match self.auto_pad {

@@ -118,9 +118,12 @@ struct Split {
     parts: Option<i64>,
 }
 
+/// Two sizes that must be equal.
+type Equal = (Dim, Dim);
+
 impl Split {
     /// The axis, the lengths and the sizes that must be equal.
-    fn lengths(&self, inputs: &[Fact]) -> Result<(usize, Vec<Dim>, (Dim, Dim)), Diagnostic> {
+    fn lengths(&self, inputs: &[Fact]) -> Result<(usize, Vec<Dim>, Equal), Diagnostic> {
         let data = operand(inputs, 0)?;
         let axis = operands::axis(operands::integer(inputs, 1, "the axis of a split")?, data.rank())?;
         let size = data.dims.get(axis).cloned().unwrap_or_default();

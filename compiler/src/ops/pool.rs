@@ -259,6 +259,9 @@ fn lower_positions(
     let none = n.constant(Const::I64(i64::MAX));
     let candidate = n.select(found, position, none);
     let first = reduce(&mut n, ReduceFn::Min, &axes.taps, candidate);
+    // A window without data has position zero.
+    let (nothing, zero) = (n.binary(Binary::Eq, first, none), n.constant(Const::I64(0)));
+    let first = n.select(nothing, zero, first);
     // Positions grow along a window, so the first one is found within the spatial dimensions and then extended to the
     // batch and channel dimensions, or reduced to the last ones.
     let result = if axis < 2 {
@@ -269,9 +272,6 @@ fn lower_positions(
         let inner = n.index(&product(dims.get(axis..).unwrap_or(&[])));
         n.binary(Binary::FloorMod, first, inner)
     };
-    let nothing = n.binary(Binary::Eq, first, none);
-    let zero = n.constant(Const::I64(0));
-    let result = n.select(nothing, zero, result);
     let result = n.cast(element, result);
     n.store(out, &axes.out, result);
     Ok(())
