@@ -205,6 +205,14 @@ pub fn checks(program: &Program, interface: &Interface) -> Result<TokenStream, D
         }
     }
     let scope = super::dims::Scope::default();
+    for (left, right) in &program.checks {
+        let (text, left, right) = (format!("{left} = {right}"), scope.index(left), scope.index(right));
+        statements.extend(quote! {
+            if #left != #right {
+                return Err(rt::RunError::Mismatch { name: #text, left: #left, right: #right });
+            }
+        });
+    }
     for field in interface.inputs.iter().filter(|field| field.dynamic) {
         let (ident, text) = (field.ident(), &field.name);
         for (axis, dim) in field.dims.iter().enumerate() {

@@ -22,6 +22,7 @@ pub mod nest;
 pub mod pod;
 pub mod raw;
 mod simd;
+pub mod tensor;
 pub mod view;
 pub mod window;
 
@@ -32,3 +33,4 @@ pub use blob::LoadError;
 pub use cast::{Bf16, F8e4m3, F8e5m2, F8e8m0, F16};
 pub use info::{Element, RunError, TensorDim, TensorInfo};
 pub use isa::Isa;
+pub use tensor::TensorView;

@@ -9,6 +9,7 @@ pub use crate::isa::Isa;
 pub use crate::model::Memory;
 pub use crate::pod::{Pod, Zeroable};
 pub use crate::raw::{Dst, Extent, Src};
+pub use crate::tensor::TensorView;
 pub use crate::view::{Rows, RowsMut, View, ViewMut, ViewRow, ViewRowMut};
 pub use crate::window::{Divisor, Window};
 pub use crate::{LoadError, cast, declare_model, math, nest, weights_embedded, weights_incbin};
