@@ -257,13 +257,11 @@ impl Call<'_> {
         let d = &self.description;
         let source = self.param(operands(self.kernel).0.and_then(|node| self.kernel.buffer_of(node)))?;
         let k_axes: Vec<&KernelAxis> = d.taps.iter().chain(&d.depth).collect();
-        let k_stride = flat_stride(&k_axes).ok_or_else(|| misfit("weights cannot be packed at run time"))?;
-        let n_stride = flat_stride(&d.columns.iter().collect::<Vec<_>>())
-            .ok_or_else(|| misfit("weights cannot be packed at run time"))?;
+        let n_axes: Vec<&KernelAxis> = d.columns.iter().collect();
         let shape = self.shape_name();
         let moving: Vec<&KernelAxis> = d.batches.iter().filter(|axis| !axis.strides.weights.is(0)).collect();
         let (source, target) = (&source.name, &packed.name);
-        let (k_stride, n_stride, one) = (self.size(&k_stride), self.size(&n_stride), self.size(one));
+        let one = self.size(one);
         let mut offset = self.size(&d.weights_offset);
         let mut loops: Vec<(proc_macro2::Ident, TokenStream)> = Vec::new();
         for (i, axis) in moving.iter().enumerate() {
@@ -272,15 +270,38 @@ impl Call<'_> {
             loops.push((name, self.size(&axis.extent)));
         }
         let panel = Literal::usize_unsuffixed(panel);
+        let pack = match (flat_stride(&k_axes), flat_stride(&n_axes)) {
+            (Some(k), Some(n)) => {
+                let (k, n) = (self.size(&k), self.size(&n));
+                quote!(rt::pack_strided(#shape.cols, #shape.k(), #panel, #source.src(), #offset, #k, #n, part);)
+            }
+            _ => {
+                let (k, n) = (self.flat_address(&k_axes, "k"), self.flat_address(&n_axes, "n"));
+                quote!(rt::pack(#shape.cols, #shape.k(), #panel, part, |k, n| #source.at(#offset + #k + #n));)
+            }
+        };
         let mut body = quote! {
             let Some((part, rest)) = core::mem::take(&mut packed).split_at_mut_checked(#one) else { return };
-            rt::pack_strided(#shape.cols, #shape.k(), #panel, #source.src(), #offset, #k_stride, #n_stride, part);
+            #pack
             packed = rest;
         };
         for (name, extent) in loops.into_iter().rev() {
             body = quote!(for #name in 0..#extent { #body });
         }
         Ok(quote!({ let mut packed: &mut [f32] = &mut *#target; #body }))
+    }
+
+    /// Distance in the weights of point number `flat` of some axes.
+    fn flat_address(&self, axes: &[&KernelAxis], flat: &str) -> TokenStream {
+        let flat = quote::format_ident!("{flat}");
+        let mut sum = quote!(0);
+        for (i, axis) in axes.iter().enumerate() {
+            let below = product(&axes[i + 1..].iter().map(|axis| axis.extent.clone()).collect::<Vec<_>>());
+            let [below, extent, stride] =
+                [&below, &axis.extent, &axis.strides.weights].map(|size| self.scope.factor(size));
+            sum.extend(quote!(+ #flat / #below % #extent * #stride));
+        }
+        sum
     }
 
     fn window(&self, op: WindowOp, packed: Option<BufferId>) -> Result<TokenStream, Diagnostic> {
