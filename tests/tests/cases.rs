@@ -39,7 +39,8 @@ fn families() -> BTreeMap<String, Vec<PathBuf>> {
     let mut families: BTreeMap<String, Vec<PathBuf>> = BTreeMap::new();
     for family in folders(&root) {
         let name = family.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        let cases: Vec<PathBuf> = folders(&family).into_iter().filter(|case| case.join("expected.npz").exists()).collect();
+        let cases: Vec<PathBuf> =
+            folders(&family).into_iter().filter(|case| case.join("expected.npz").exists()).collect();
         families.insert(name, cases);
     }
     assert!(families.len() > 20, "{} holds the cases", root.display());
