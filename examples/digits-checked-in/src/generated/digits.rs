@@ -275,7 +275,7 @@ pub mod digits {
                 a_offset: 0,
                 out_offset: 0,
                 residual_offset: 0,
-                channels: 1,
+                channels: 16,
             };
             const {
                 assert!(
