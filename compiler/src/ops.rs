@@ -1,6 +1,7 @@
 //! Operation families: one file each. A new family is a `mod` line and a row of [`FAMILIES`].
 
 pub mod activation;
+pub mod attention;
 pub mod binary;
 pub mod bitwise;
 pub mod comparison;
@@ -33,6 +34,7 @@ use crate::op::OpDef;
 /// All operation tables, alphabetically.
 pub const FAMILIES: &[&[OpDef]] = &[
     activation::OPS,
+    attention::OPS,
     binary::OPS,
     bitwise::OPS,
     comparison::OPS,
