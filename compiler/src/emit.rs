@@ -21,7 +21,7 @@ pub use interface::Field;
 pub use names::snake_case;
 
 use crate::diag::{Diagnostic, SourceText};
-use crate::plan::{Plan, payload};
+use crate::plan::{Plan, weights_file};
 use crate::program::Program;
 
 /// How generated code reaches its weights.
@@ -88,12 +88,7 @@ pub struct Emitted {
 pub fn emit(program: &Program, plan: &Plan, options: &EmitOptions) -> Result<Emitted, Diagnostic> {
     let interface = interface::Interface::new(program, plan)?;
     let rust = module::source(program, plan, options, &interface)?;
-    let payload = payload(program, plan)?;
-    let weights = (!payload.is_empty()).then(|| {
-        let mut file = include_ir_runtime::__private::v1::blob_header(&payload).to_vec();
-        file.extend_from_slice(&payload);
-        file
-    });
+    let weights = weights_file(program, plan)?;
     Ok(Emitted {
         rust,
         weights,

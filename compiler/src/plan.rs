@@ -6,7 +6,7 @@ mod place;
 mod print;
 mod verify;
 
-pub use constants::{inline_constant, payload};
+pub use constants::{inline_constant, weights_file};
 pub use verify::verify;
 
 use crate::diag::{Diagnostic, codes};

@@ -1,6 +1,8 @@
 //! Passes over the loop program.
 
 mod alias;
+mod embed;
+mod fold_scale;
 mod forward;
 mod fuse;
 mod layout;
@@ -22,11 +24,25 @@ pub const PASSES: &[Pass<Program>] = &[
         run: fuse::fuse_nests,
     },
     Pass {
+        name: "fold_scale",
+        reason: "factors stand behind sums once nests are fused, and would hide the bias from kernels",
+        run: fold_scale::fold_scale,
+    },
+    Pass {
         name: "choose_layout",
         reason: "orders follow the fused nests; kernels need contiguous channels",
         run: layout::choose_layout,
     },
-    Pass { name: "alias", reason: "needs final orders; kernels take their strides from views", run: alias::alias },
+    Pass {
+        name: "alias",
+        reason: "needs final orders; kernels take their strides from views",
+        run: alias::alias,
+    },
+    Pass {
+        name: "embed_parts",
+        reason: "concatenations of what is no view itself cost nothing",
+        run: embed::embed_parts,
+    },
     Pass {
         name: "select_kernels",
         reason: "needs strides; packs the weights of the kernels it selects",

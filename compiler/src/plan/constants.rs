@@ -7,6 +7,7 @@ use crate::program::kernel::{Kernel, KernelKind};
 use crate::program::nest::{Const, Scalar, ScalarType};
 use crate::program::{Buffer, BufferId, Layout, Program, Role};
 use crate::tensor::Tensor;
+use include_ir_runtime::__private::v1::{HEADER_BYTES, blob_header};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
@@ -127,18 +128,23 @@ fn hash(bytes: &[u8]) -> u64 {
     tail.iter().fold(hash, |h, byte| step(h, u64::from(*byte)))
 }
 
-/// The payload of the weights blob.
+/// The weights file: header and payload, `None` where there are no weights.
 ///
 /// # Errors
 /// Constants of a type that cannot be stored.
-pub fn payload(program: &Program, plan: &Plan) -> Result<Vec<u8>, Diagnostic> {
-    let mut payload = vec![0u8; plan.weight_bytes];
+pub fn weights_file(program: &Program, plan: &Plan) -> Result<Option<Vec<u8>>, Diagnostic> {
+    if plan.weight_bytes == 0 {
+        return Ok(None);
+    }
+    let mut file = vec![0u8; HEADER_BYTES + plan.weight_bytes];
+    let (header, payload) = file.split_at_mut(HEADER_BYTES);
     for (id, placement) in plan.storages.iter().filter(|(_, p)| p.space == Space::Weights) {
         let bytes = storage_form(program.buffer(*id))?;
         let place = payload.get_mut(placement.offset..placement.offset + bytes.len());
         place.ok_or_else(|| Diagnostic::internal("a constant lies outside the weights"))?.copy_from_slice(&bytes);
     }
-    Ok(payload)
+    header.copy_from_slice(&blob_header(payload));
+    Ok(Some(file))
 }
 
 /// The elements as they lie in memory: types below a byte are unpacked.
