@@ -31,6 +31,9 @@ pub fn build(net: &Net, source: &Source, options: &Options, diagnostics: &mut Di
     (diagnostics.errors().count() == before).then_some(graph)
 }
 
+/// Note of problems that follow from others.
+const NO_PRODUCER: &str = "the layer that should produce it cannot be used";
+
 /// A graph under construction.
 struct Building<'a> {
     net: &'a Net,
@@ -49,9 +52,17 @@ impl Building<'_> {
             "Constant" => self.constant(index, layer),
             _ => {
                 if let Err(diagnostic) = self.operation(index, layer) {
-                    self.diagnostics.push(diagnostic);
+                    self.report(diagnostic);
                 }
             }
+        }
+    }
+
+    /// Adds a problem, unless it only follows from one that was found already.
+    fn report(&mut self, diagnostic: Diagnostic) {
+        let follows = diagnostic.notes.iter().any(|note| note == NO_PRODUCER) && self.diagnostics.has_errors();
+        if !follows {
+            self.diagnostics.push(diagnostic);
         }
     }
 
@@ -82,8 +93,7 @@ impl Building<'_> {
                 Some(value) => values.push(value),
                 None => {
                     let message = format!("input {i} of {} has no value", layer.describe());
-                    let note = "the layer that should produce it cannot be used";
-                    return Err(Diagnostic::error(&codes::EDGE, message).at(input.span).note(note));
+                    return Err(Diagnostic::error(&codes::EDGE, message).at(input.span).note(NO_PRODUCER));
                 }
             }
         }

@@ -155,3 +155,45 @@ impl Plan {
         self.storages.get(&program.buffer(buffer).layout.storage)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dim::Dim;
+    use crate::program::{Step, StepKind};
+
+    /// A chain of reshapes through buffers of the given sizes, the last one being the output.
+    fn chain(sizes: &[i64]) -> Program {
+        let mut program = Program::default();
+        let buffers: Vec<BufferId> = (0..sizes.len())
+            .map(|i| {
+                let role = if i + 1 == sizes.len() { Role::Output(0) } else { Role::Temporary };
+                program.add_buffer("t", ElementType::F32, vec![Dim::constant(sizes[i])], role)
+            })
+            .collect();
+        for pair in buffers.windows(2) {
+            let kind = StepKind::Reshape { from: pair[0], to: pair[1] };
+            program.root.steps.push(Step { kind, origins: Vec::new() });
+        }
+        program.outputs.push((buffers[buffers.len() - 1], Default::default()));
+        program
+    }
+
+    #[test]
+    fn a_chain_needs_two_neighbours_at_a_time() {
+        let program = chain(&[16, 32, 16, 48, 16]);
+        let plan = plan(&program, &PlanOptions::default()).unwrap();
+        assert_eq!((plan.arena_bytes, plan.peak_live_bytes), (256, 256));
+        let apart = super::plan(&program, &PlanOptions { no_reuse: true }).unwrap();
+        assert_eq!(apart.arena_bytes, 4 * (16 + 32 + 16 + 48 + 16));
+    }
+
+    #[test]
+    fn the_verifier_finds_overlaps() {
+        let program = chain(&[16, 16, 16]);
+        let mut plan = plan(&program, &PlanOptions::default()).unwrap();
+        assert_eq!(verify(&program, &plan), Ok(()));
+        plan.storages.values_mut().for_each(|placement| placement.offset = 0);
+        assert!(verify(&program, &plan).unwrap_err().contains("overlap"));
+    }
+}

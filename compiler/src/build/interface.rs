@@ -130,7 +130,7 @@ impl Building<'_> {
             let Some(layer) = net.layers.get(*index) else { continue };
             let names = net.output_names(position).into_iter().map(str::to_owned).collect();
             if let Err(diagnostic) = self.result(layer, names) {
-                self.diagnostics.push(diagnostic);
+                self.report(diagnostic);
             }
         }
         for name in &options.output {

@@ -190,7 +190,7 @@ pub fn checks(program: &Program, interface: &Interface) -> Result<TokenStream, D
             return Err(Diagnostic::internal("a size of a missing input"));
         };
         let (ident, axis) = (field.ident(), Literal::usize_unsuffixed(axis));
-        let (text, max) = (format!("{}", info.name), Literal::i64_unsuffixed(info.variable.max));
+        let (text, max) = (info.name.clone(), Literal::i64_unsuffixed(info.variable.max));
         let low = usize::try_from(info.variable.min).ok().filter(|min| *min > 0).map(|min| {
             let min = Literal::usize_unsuffixed(min);
             quote!(if #name < #min { return Err(rt::RunError::Mismatch { name: #text, left: #min, right: #name }); })

@@ -163,7 +163,8 @@ impl Call<'_> {
             let (extent, a) = (self.size(&axis.extent), self.step(&axis.strides.data));
             found.push(quote!(rt::Tap { extent: #extent, a: #a }));
         }
-        found.resize(4, quote!(rt::Tap::ONE));
+        // Missing axes go to the slow end: the kernel joins neighbours along the last axis.
+        found.splice(0..0, vec![quote!(rt::Tap::ONE); 4 - taps.len()]);
         Ok(quote!([#(#found),*]))
     }
 
@@ -172,6 +173,7 @@ impl Call<'_> {
         if bounds.len() > 3 {
             return Err(misfit("too many bounds"));
         }
+        let missing = 4usize.saturating_sub(self.description.taps.len());
         let one = |bound: &WindowBound| {
             let axis = |position: Option<usize>| match position {
                 Some(position) => {
@@ -180,7 +182,7 @@ impl Call<'_> {
                 }
                 None => quote!(rt::Bound::NO_AXIS),
             };
-            let (row, tap) = (axis(bound.row), axis(bound.tap));
+            let (row, tap) = (axis(bound.row), axis(bound.tap.map(|tap| tap + missing)));
             let (stride, dilation) = (Literal::i64_unsuffixed(bound.stride), Literal::i64_unsuffixed(bound.dilation));
             let (offset, limit) = (self.step(&bound.offset), self.size(&bound.limit));
             quote!(rt::Bound { row: #row, tap: #tap, stride: #stride, dilation: #dilation, offset: #offset, limit: #limit })

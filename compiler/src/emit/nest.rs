@@ -189,7 +189,7 @@ fn reduce(program: &Program, views: &Views, physical: &Physical, rows: bool) -> 
         }
     };
     let after = physical.needed(Some(physical.result));
-    let post = nodes.block(&|i| after[i] && !(before[i] && !varying[i]), None)?.before;
+    let post = nodes.block(&|i| after[i] && (!before[i] || varying[i]), None)?.before;
     let element = program.buffer(physical.target).element;
     let store = put(&nodes, element);
     Ok(around(&nodes, &physical.maps, "i", &quote!(#hoisted #total #post #store)))

@@ -79,11 +79,11 @@ fn extend_over(span: &Span, accesses: &BTreeMap<BufferId, Vec<(usize, bool)>>, l
         let inside = |time: usize| time >= span.first && time <= span.last;
         let Some((_, write)) = list.iter().find(|(time, _)| inside(*time)) else { continue };
         let outside = list.iter().any(|(time, _)| !inside(*time));
-        if outside || !write || span.carried.contains(storage) {
-            if let Some(life) = lives.get_mut(storage) {
-                life.first = life.first.min(span.first);
-                life.last = life.last.max(span.last);
-            }
+        if (outside || !write || span.carried.contains(storage))
+            && let Some(life) = lives.get_mut(storage)
+        {
+            life.first = life.first.min(span.first);
+            life.last = life.last.max(span.last);
         }
     }
 }

@@ -2,7 +2,7 @@
 use super::job::{Job, MOST_ROWS, Place, offset};
 use super::kernel::{Args, KernelSet, Kernels};
 use super::pack::panel_width;
-use super::table::{BLOCK, Block, fill};
+use super::table::{BLOCK, EMPTY, Row, fill};
 use super::{Contraction, Epilogue, Tile, kernels};
 use crate::cx::Cx;
 use crate::raw::{Dst, Src};
@@ -36,11 +36,12 @@ impl Job<'_> {
     /// The descriptor fits all operands.
     unsafe fn run(&self, kernels: Kernels, then: &mut Option<&mut dyn FnMut(Tile<'_>)>) {
         let m = self.c.m();
-        // Blocks of equal size, so that the last one does not fall back to small tiles.
+        // Blocks of equal size and whole tiles, so that the last one does not fall back to small tiles.
         let bytes = self.c.depth.saturating_mul(4).max(1);
         let most = (BLOCK_BYTES / bytes).clamp(MOST_ROWS.min(BLOCK), BLOCK);
-        let size = m.div_ceil(m.div_ceil(most));
-        let mut block = Block::new();
+        let tile = kernels.first().map_or(1, |set| set.kernels.len()).max(1);
+        let size = m.div_ceil(m.div_ceil(most).max(1)).div_ceil(tile).saturating_mul(tile).min(BLOCK);
+        let mut block = EMPTY;
         let mut first_row = 0;
         while first_row < m {
             let rows = size.min(m - first_row);
@@ -48,8 +49,9 @@ impl Job<'_> {
             let (mut column, mut w) = (0, self.w);
             while column < self.c.cols {
                 let width = panel_width(self.c.cols, column, self.c.panel);
+                let rows = block.get(..rows).unwrap_or_default();
                 // SAFETY: promised by the caller.
-                unsafe { self.panel(kernels, &block, (first_row, rows), (column, width), w, then) };
+                unsafe { self.panel(kernels, (first_row, rows), (column, width), w, then) };
                 w = w.wrapping_add(width * self.c.k());
                 column += self.c.panel;
             }
@@ -60,12 +62,11 @@ impl Job<'_> {
     /// All rows of a block against one panel of weights.
     ///
     /// # Safety
-    /// As `run`; `block` is filled, `w` is the panel's start.
+    /// As `run`; `rows` is tabled from `first_row` on, `w` is the panel's start.
     unsafe fn panel(
         &self,
         kernels: Kernels,
-        block: &Block,
-        (first_row, rows): (usize, usize),
+        (first_row, rows): (usize, &[Row]),
         (first_col, width): (usize, usize),
         w: *const f32,
         then: &mut Option<&mut dyn FnMut(Tile<'_>)>,
@@ -76,14 +77,13 @@ impl Job<'_> {
                 return;
             };
             let cols = set.cols.min(self.c.cols - first_col - at);
-            let tiles = rows.div_ceil(set.kernels.len());
+            let tiles = rows.len().div_ceil(set.kernels.len().max(1));
             let mut row = 0;
             for tile in 1..=tiles {
-                let end = rows * tile / tiles;
+                let end = rows.len() * tile / tiles;
                 let args = Args {
                     c: self.c,
-                    block,
-                    row,
+                    rows: rows.get(row..).unwrap_or_default(),
                     a: self.a,
                     w: w.wrapping_add(at),
                     w_stride: width,

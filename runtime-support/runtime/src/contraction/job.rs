@@ -1,12 +1,12 @@
 //! One batch of a contraction or window, and how its tiles are finished.
 use super::kernel::Args;
-use super::table::step;
+use super::table::{Row, step};
 use super::{Contraction, Epilogue, Tile};
 use crate::raw::{Dst, Src};
 
 /// Most rows and columns of a micro-kernel.
-pub(crate) const MOST_ROWS: usize = 12;
-const MOST_COLS: usize = 32;
+pub(crate) const MOST_ROWS: usize = if cfg!(target_pointer_width = "64") { 12 } else { 4 };
+const MOST_COLS: usize = if cfg!(target_pointer_width = "64") { 32 } else { 8 };
 
 /// One batch: operands moved to its start.
 pub(crate) struct Job<'a> {
@@ -72,47 +72,45 @@ impl<'a> Job<'a> {
         let args = Args { out: buffer.as_mut_ptr(), buffer: cols, ..args };
         compute(&args);
         let data = buffer.get_mut(..place.rows * cols).unwrap_or_default();
-        for (i, row) in data.chunks_exact_mut(cols).enumerate() {
-            let at = args.row + i;
+        // `max` tells the compiler that a chunk is not empty.
+        for (row, values) in args.rows.iter().zip(data.chunks_exact_mut(cols.max(1))) {
+            let values = values.get_mut(..place.cols).unwrap_or_default();
             // SAFETY: row and columns are inside the operands.
-            unsafe { self.epilogue(&args, out, at, &mut row[..place.cols]) };
+            unsafe { self.epilogue(&args, out, row, values) };
         }
         if let Some(then) = then {
             let (first_row, first_col) = (place.first_row, place.first_col);
             then(Tile { batch: self.batch, first_row, first_col, cols: place.cols, stride: cols, data });
         }
         let data = buffer.get(..place.rows * cols).unwrap_or_default();
-        for (i, row) in data.chunks_exact(cols).enumerate() {
+        for (row, values) in args.rows.iter().zip(data.chunks_exact(cols.max(1))) {
             // SAFETY: row and columns are inside the result; the buffer is our own.
-            unsafe {
-                let to = out.add(args.block.out[args.row + i]);
-                core::ptr::copy_nonoverlapping(row.as_ptr(), to, place.cols);
-            }
+            unsafe { core::ptr::copy_nonoverlapping(values.as_ptr(), out.add(row.out), place.cols) };
         }
     }
 
     /// Bias, residual, old output and clamp on one row of the buffer.
     ///
     /// # Safety
-    /// Row `at` of the block and the row's columns are inside the operands.
-    unsafe fn epilogue(&self, args: &Args<'_>, out: *mut f32, at: usize, row: &mut [f32]) {
-        let add = |row: &mut [f32], from: *const f32| {
-            for (i, x) in row.iter_mut().enumerate() {
+    /// The row and its columns are inside the operands.
+    unsafe fn epilogue(&self, args: &Args<'_>, out: *mut f32, row: &Row, values: &mut [f32]) {
+        let add = |values: &mut [f32], from: *const f32| {
+            for (i, x) in values.iter_mut().enumerate() {
                 // SAFETY: as promised for the row.
                 *x += unsafe { *from.add(i) };
             }
         };
         if !args.bias.is_null() {
-            add(row, args.bias);
+            add(values, args.bias);
         }
         if !args.residual.is_null() {
-            add(row, args.residual.wrapping_add(args.block.residual[at]));
+            add(values, args.residual.wrapping_add(row.residual));
         }
         if self.accumulate {
-            add(row, out.wrapping_add(args.block.out[at]));
+            add(values, out.wrapping_add(row.out));
         }
         if let Some((low, high)) = self.clamp {
-            for x in row {
+            for x in values {
                 *x = crate::math::clamp(*x, low, high);
             }
         }

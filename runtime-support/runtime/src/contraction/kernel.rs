@@ -3,7 +3,8 @@
 #![allow(clippy::needless_range_loop)]
 
 use super::Contraction;
-use super::table::Block;
+use super::job::MOST_ROWS;
+use super::table::{Row, valid_rows};
 use crate::simd::Simd;
 
 /// Length of the row of zeros that stands for padding; longer runs are cut.
@@ -15,9 +16,8 @@ static ZERO_ROW: [f32; ZEROS] = [0.0; ZEROS];
 /// Everything a micro-kernel needs to know about its tile.
 pub(crate) struct Args<'a> {
     pub c: &'a Contraction,
-    pub block: &'a Block,
-    /// First row of the tile in the block.
-    pub row: usize,
+    /// The rows of the tile; there may be more behind them.
+    pub rows: &'a [Row],
     pub a: *const f32,
     pub w: *const f32,
     /// Floats between the weights of consecutive k.
@@ -50,55 +50,47 @@ pub(super) struct KernelSet {
 /// Widths in descending order.
 pub(super) type Kernels = &'static [&'static KernelSet];
 
-/// The last tap axis in runs within which no row enters or leaves the padding.
-struct Segments<const MR: usize> {
-    /// First index after the run ...
-    end: [u16; MOST_SEGMENTS],
-    /// ... and which rows are valid in it.
-    mask: [u32; MOST_SEGMENTS],
+/// Part of the last tap axis within which no row enters or leaves the padding.
+#[derive(Clone, Copy)]
+struct Segment {
+    /// First index after it.
+    end: u16,
+    /// Rows that are valid in it.
+    mask: u32,
 }
 
 /// Every row has a first and an end.
-const MOST_SEGMENTS: usize = 2 * 12 + 1;
+const MOST_SEGMENTS: usize = 2 * MOST_ROWS + 1;
 
-impl<const MR: usize> Segments<MR> {
-    /// A single run.
-    #[inline(always)]
-    fn whole(extent: usize) -> Self {
-        Segments { end: [extent as u16; MOST_SEGMENTS], mask: [(1 << MR) - 1; MOST_SEGMENTS] }
-    }
-
-    /// Runs at the border of the input.
-    #[inline(never)]
-    fn split(args: &Args<'_>) -> Self {
-        let extent = args.c.taps[3].extent as u16;
-        let (mut first, mut end) = ([0u16; MR], [extent; MR]);
-        for (b, bound) in args.c.bounds.iter().enumerate() {
-            if bound.limit != 0 && bound.tap == 3 {
-                for i in 0..MR {
-                    let (f, count) = (args.block.first[b][args.row + i], args.block.count[b][args.row + i]);
-                    first[i] = first[i].max(f);
-                    end[i] = end[i].min(f + count).max(first[i]);
-                }
+/// The last tap axis in segments. Used at the border of the input.
+#[inline(never)]
+fn split<const MR: usize>(c: &Contraction, rows: &[Row; MR]) -> [Segment; MOST_SEGMENTS] {
+    let extent = c.taps[3].extent as u16;
+    let (mut first, mut end) = ([0u16; MR], [extent; MR]);
+    for (b, bound) in c.bounds.iter().enumerate() {
+        if bound.limit != 0 && bound.tap == 3 {
+            for (i, row) in rows.iter().enumerate() {
+                first[i] = first[i].max(row.first[b]);
+                end[i] = end[i].min(row.first[b] + row.count[b]).max(first[i]);
             }
         }
-        let mut segments = Self::whole(extent as usize);
-        let mut t = 0;
-        for (segment_end, segment_mask) in segments.end.iter_mut().zip(&mut segments.mask) {
-            let (mut mask, mut next) = (0, extent);
-            for i in 0..MR {
-                mask |= u32::from(first[i] <= t && t < end[i]) << i;
-                let change = if t < first[i] { first[i] } else { end[i] };
-                next = if t < change && change < next { change } else { next };
-            }
-            (*segment_end, *segment_mask) = (next, mask);
-            t = next;
-            if t >= extent {
-                break;
-            }
-        }
-        segments
     }
+    let mut segments = [Segment { end: extent, mask: 0 }; MOST_SEGMENTS];
+    let mut t = 0;
+    for segment in &mut segments {
+        let (mut mask, mut next) = (0, extent);
+        for i in 0..MR {
+            mask |= u32::from(first[i] <= t && t < end[i]) << i;
+            let change = if t < first[i] { first[i] } else { end[i] };
+            next = if t < change && change < next { change } else { next };
+        }
+        *segment = Segment { end: next, mask };
+        t = next;
+        if t >= extent {
+            break;
+        }
+    }
+    segments
 }
 
 /// Accumulates `len` products per output: rows of the left operand times consecutive weight rows. Returns the next weights.
@@ -145,16 +137,16 @@ unsafe fn accumulate<S: Simd, const MR: usize, const NV: usize>(
 unsafe fn taps<S: Simd, const MR: usize, const NV: usize>(
     s: S,
     args: &Args<'_>,
+    rows: &[Row; MR],
     acc: &mut [[S::F32; NV]; MR],
     at: isize,
-    (outer, segments): (u32, &Segments<MR>),
+    (outer, segments): (u32, &[Segment]),
     w: *const f32,
 ) -> *const f32 {
     let (last, depth, all) = (args.c.taps[3], args.c.depth, (1u32 << MR) - 1);
-    let (mut w, mut at, mut t, mut segment) = (w, at, 0, 0);
-    while t < last.extent {
-        let (end, mask) = (usize::from(segments.end[segment]), segments.mask[segment] & outer);
-        segment += 1;
+    let (mut w, mut at, mut t) = (w, at, 0);
+    for segment in segments {
+        let (end, mask) = (usize::from(segment.end), segment.mask & outer);
         // Adjacent taps are one longer run.
         let adjacent = last.a == depth as isize;
         let (count, run) = if adjacent { (1, (end - t) * depth) } else { (end - t, depth) };
@@ -166,7 +158,7 @@ unsafe fn taps<S: Simd, const MR: usize, const NV: usize>(
                 // Rows in the padding read zeros, of which there are not many.
                 let len = if mask == all || run - done < ZEROS { run - done } else { ZEROS };
                 let rows: [*const f32; MR] = core::array::from_fn(|i| {
-                    let start = args.a.wrapping_offset(args.block.a[args.row + i]);
+                    let start = args.a.wrapping_offset(rows[i].a);
                     let inner = start.wrapping_offset(at).wrapping_add(done);
                     if mask >> i & 1 == 1 { inner } else { ZERO_ROW.as_ptr() }
                 });
@@ -176,6 +168,9 @@ unsafe fn taps<S: Simd, const MR: usize, const NV: usize>(
                 done += len;
             }
             at = at.wrapping_add(step);
+        }
+        if t >= last.extent {
+            break;
         }
     }
     w
@@ -187,15 +182,20 @@ unsafe fn taps<S: Simd, const MR: usize, const NV: usize>(
 /// As [`Kernel`]; the caller is compiled for the instruction set of `S`.
 #[inline(always)]
 pub(super) unsafe fn tile<S: Simd, const MR: usize, const NV: usize>(s: S, args: &Args<'_>) {
-    let c = args.c;
-    let inside = args.block.inside[args.row..].iter().take(MR).all(|inside| *inside);
+    let (c, all) = (args.c, (1 << MR) - 1);
+    let Some(rows) = args.rows.first_chunk::<MR>() else { return };
+    let inside = rows.iter().all(|row| row.inside);
     let mut acc = [[s.splat(0.0); NV]; MR];
-    let segments = if inside { Segments::whole(c.taps[3].extent) } else { Segments::<MR>::split(args) };
-    let mut w = args.w;
-    let [t0, t1, t2, _] = c.taps;
-    let valid = |axis, index| {
-        if inside { (1 << MR) - 1 } else { args.block.valid_rows::<MR>(&c.bounds, args.row, axis, index) }
+    let [t0, t1, t2, t3] = c.taps;
+    let border: [Segment; MOST_SEGMENTS];
+    let segments: &[Segment] = if inside {
+        &[Segment { end: t3.extent as u16, mask: all }]
+    } else {
+        border = split::<MR>(c, rows);
+        &border
     };
+    let mut w = args.w;
+    let valid = |axis, index| if inside { all } else { valid_rows::<MR>(rows, &c.bounds, axis, index) };
     for i0 in 0..t0.extent {
         let mask0 = valid(0, i0);
         for i1 in 0..t1.extent {
@@ -206,12 +206,12 @@ pub(super) unsafe fn tile<S: Simd, const MR: usize, const NV: usize>(s: S, args:
                 let at =
                     at.wrapping_add((i1 as isize).wrapping_mul(t1.a)).wrapping_add((i2 as isize).wrapping_mul(t2.a));
                 // SAFETY: promised by the caller.
-                w = unsafe { taps::<S, MR, NV>(s, args, &mut acc, at, (mask2, &segments), w) };
+                w = unsafe { taps::<S, MR, NV>(s, args, rows, &mut acc, at, (mask2, segments), w) };
             }
         }
     }
     // SAFETY: promised by the caller.
-    unsafe { finish::<S, MR, NV>(s, args, &mut acc) }
+    unsafe { finish::<S, MR, NV>(s, args, rows, &mut acc) }
 }
 
 /// Writes the accumulators: raw to the tile buffer, or with bias, residual and clamp to the result.
@@ -222,6 +222,7 @@ pub(super) unsafe fn tile<S: Simd, const MR: usize, const NV: usize>(s: S, args:
 pub(crate) unsafe fn finish<S: Simd, const MR: usize, const NV: usize>(
     s: S,
     args: &Args<'_>,
+    rows: &[Row; MR],
     acc: &mut [[S::F32; NV]; MR],
 ) {
     // SAFETY: the caller promises MR rows and NV vectors at all of these addresses.
@@ -244,7 +245,7 @@ pub(crate) unsafe fn finish<S: Simd, const MR: usize, const NV: usize>(
         }
         if !args.residual.is_null() {
             for i in 0..MR {
-                let at = args.residual.add(args.block.residual[args.row + i]);
+                let at = args.residual.add(rows[i].residual);
                 for v in 0..NV {
                     acc[i][v] = s.add(acc[i][v], s.load(at.add(v * S::LANES)));
                 }
@@ -260,7 +261,7 @@ pub(crate) unsafe fn finish<S: Simd, const MR: usize, const NV: usize>(
             }
         }
         for i in 0..MR {
-            let at = args.out.add(args.block.out[args.row + i]);
+            let at = args.out.add(rows[i].out);
             for v in 0..NV {
                 s.store(at.add(v * S::LANES), acc[i][v]);
             }

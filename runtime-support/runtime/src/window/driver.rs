@@ -3,16 +3,16 @@ use super::kernel::{KernelSet, LIST, MOST_COLS, ROWS, TapAt, WindowArgs, of};
 use super::{Divisor, Operation};
 use crate::contraction::job::{Job, Place, offset};
 use crate::contraction::kernel::Args;
-use crate::contraction::table::{BLOCK, Block, fill, step};
+use crate::contraction::table::{BLOCK, EMPTY, Row, fill, step, valid_rows};
 use crate::contraction::{Contraction, Epilogue, Tile};
 use crate::cx::Cx;
 use crate::raw::{Dst, Src};
 
 /// Rows of a tile, and the channels done at a time.
 struct Strip<'a> {
-    block: &'a Block,
-    /// First row in the block, and in the batch.
-    row: usize,
+    /// The rows; not all of them may be in use.
+    tabled: &'a [Row; ROWS],
+    /// First row in the batch.
     first_row: usize,
     rows: usize,
     divisors: [f32; ROWS],
@@ -30,7 +30,7 @@ pub(super) unsafe fn run(
     mut epilogue: Epilogue<'_>,
 ) {
     let (kernels, m) = (of(cx.isa()), c.m());
-    let mut block = Block::new();
+    let mut block = EMPTY;
     for i0 in 0..c.batches[0].extent {
         for i1 in 0..c.batches[1].extent {
             let job = Job::new(c, [i0, i1], a, w, &mut out, &epilogue);
@@ -39,9 +39,9 @@ pub(super) unsafe fn run(
                 let n = BLOCK.min(m - first);
                 fill(c, &mut block, first, n);
                 let mut row = 0;
-                while row < n {
+                for tabled in block.as_chunks::<ROWS>().0.iter().take(n.div_ceil(ROWS)) {
                     let rows = ROWS.min(n - row);
-                    let mut strip = Strip { block: &block, row, first_row: first + row, rows, divisors: [1.0; ROWS] };
+                    let mut strip = Strip { tabled, first_row: first + row, rows, divisors: [1.0; ROWS] };
                     strip.divide(c, operation);
                     // SAFETY: promised by the caller.
                     unsafe { strip.run(&job, kernels, operation, &mut epilogue.then) };
@@ -57,7 +57,7 @@ impl Strip<'_> {
     /// Which rows are not in the padding at tap `index`.
     #[inline(always)]
     fn valid(&self, c: &Contraction, axis: u8, index: usize) -> u32 {
-        self.block.valid_rows::<ROWS>(&c.bounds, self.row, axis, index)
+        valid_rows::<ROWS>(self.tabled, &c.bounds, axis, index)
     }
 
     /// Sets the divisors.
@@ -79,7 +79,7 @@ impl Strip<'_> {
 
     /// Calls `f` for every tap that some row needs.
     fn taps(&self, c: &Contraction, mut f: impl FnMut(TapAt)) {
-        let inside = (0..self.rows).all(|i| self.block.inside[self.row + i]);
+        let inside = self.tabled.iter().take(self.rows).all(|row| row.inside);
         let all = (1 << ROWS) - 1;
         let valid = |axis, index| if inside { all } else { self.valid(c, axis, index) };
         let [t0, t1, t2, t3] = c.taps;
@@ -133,8 +133,7 @@ impl Strip<'_> {
             let Some(kernel) = self.rows.checked_sub(1).and_then(|i| kernels.get(i)) else { return };
             let args = Args {
                 c: job.c,
-                block: self.block,
-                row: self.row,
+                rows: self.tabled,
                 a: job.a.wrapping_add(column),
                 w: job.w.wrapping_add(column),
                 w_stride: job.c.cols,
@@ -173,7 +172,9 @@ impl Strip<'_> {
         let (mut used, mut done) = (0, 0);
         let WindowArgs { tile, partial, divisors, .. } = *call;
         self.taps(c, |tap| {
-            list[used % LIST] = tap;
+            if let Some(slot) = list.get_mut(used) {
+                *slot = tap;
+            }
             used += 1;
             if used == LIST || done + used == taps {
                 let (first, last) = (done == 0, done + used == taps);

@@ -73,7 +73,8 @@ unsafe fn tile<S: Simd, const OPERATION: u8, const MR: usize, const NV: usize>(s
     let (t, all) = (args.tile, (1u32 << MR) - 1);
     let neutral = s.splat(if OPERATION == MAX { f32::NEG_INFINITY } else { 0.0 });
     let mut acc = [[neutral; NV]; MR];
-    let rows: [*const f32; MR] = core::array::from_fn(|i| t.a.wrapping_offset(t.block.a[t.row + i]));
+    let Some(tabled) = t.rows.first_chunk::<MR>() else { return };
+    let rows = tabled.map(|row| t.a.wrapping_offset(row.a));
     // SAFETY: the caller promises MR rows and NV vectors at all valid taps, of the weights and of `partial`.
     unsafe {
         if !args.first {
@@ -123,7 +124,7 @@ unsafe fn tile<S: Simd, const OPERATION: u8, const MR: usize, const NV: usize>(s
                 }
             }
         }
-        finish::<S, MR, NV>(s, t, &mut acc);
+        finish::<S, MR, NV>(s, t, tabled, &mut acc);
     }
 }
 
