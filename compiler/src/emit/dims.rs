@@ -45,7 +45,13 @@ impl Scope {
             }
         }
         if constant != 0 || plus.is_empty() {
-            let literal = Literal::u64_unsuffixed(constant.unsigned_abs());
+            // A number alone has no type for the methods of wrapping arithmetic.
+            let alone = plus.is_empty() && constant >= 0 && !minus.is_empty();
+            let value = constant.unsigned_abs();
+            let literal = match (alone, usize::try_from(value)) {
+                (true, Ok(value)) => Literal::usize_suffixed(value),
+                _ => Literal::u64_unsuffixed(value),
+            };
             if constant >= 0 { plus.push(quote!(#literal)) } else { minus.push(quote!(#literal)) }
         }
         if plus.is_empty() {
@@ -220,7 +226,7 @@ mod tests {
         let text = |dim: &Dim| scope.index(dim).to_string();
         assert_eq!(text(&(a.clone() * 3 + &b + 1)), "i0 * 3 + i1 + 1");
         assert_eq!(text(&(a.clone() * 2 + &b - 1)), "(i0 * 2 + i1) . wrapping_sub (1)");
-        assert_eq!(text(&(a.clone() * -1 + 7)), "7 - i0");
+        assert_eq!(text(&(a.clone() * -1 + 7)), "7usize - i0");
         assert_eq!(text(&a.floor_div(&Dim::constant(4))), "(i0 / 4)");
         assert_eq!(text(&Dim::constant(0)), "0");
         assert_eq!(

@@ -287,7 +287,14 @@ impl<'a> Nodes<'a> {
         let name = &inner.name;
         let target = self.target.as_ref().map(|(_, row)| row);
         let Some(first) = spans.first() else {
-            let width = self.width(inner);
+            // The type must be known before a method is called on the variable.
+            let width = match (&inner.count, inner.width) {
+                (None, Some(width)) => {
+                    let width = Literal::usize_suffixed(width);
+                    quote!(#width)
+                }
+                _ => self.width(inner),
+            };
             return quote!(for #name in 0..#width { #body });
         };
         let mut lengths = quote!(#first.len());

@@ -188,6 +188,37 @@ impl<const BYTES: usize> Arena<BYTES> {
     }
 
     /// Borrows the regions of one step. No run-time check: a bad plan does not compile.
+    ///
+    /// ```
+    /// # use include_ir_runtime::__private::v1::*;
+    /// let mut arena = Arena::<128>::new();
+    /// let (x, y) = arena.get::<(R<[f32; 16], 0>, W<[f32; 16], 64>)>();
+    /// *y = *x;
+    /// ```
+    /// Out of bounds:
+    /// ```compile_fail,E0080
+    /// # use include_ir_runtime::__private::v1::*;
+    /// let mut arena = Arena::<128>::new();
+    /// let (x, y) = arena.get::<(R<[f32; 16], 0>, W<[f32; 17], 64>)>();
+    /// ```
+    /// Overlapping a written region:
+    /// ```compile_fail,E0080
+    /// # use include_ir_runtime::__private::v1::*;
+    /// let mut arena = Arena::<128>::new();
+    /// let (x, y) = arena.get::<(R<[f32; 16], 0>, W<[f32; 16], 60>)>();
+    /// ```
+    /// Misaligned:
+    /// ```compile_fail,E0080
+    /// # use include_ir_runtime::__private::v1::*;
+    /// let mut arena = Arena::<128>::new();
+    /// let (x,) = arena.get::<(R<[f32; 4], 2>,)>();
+    /// ```
+    /// Columns that touch within interleaved rows:
+    /// ```compile_fail,E0080
+    /// # use include_ir_runtime::__private::v1::*;
+    /// let mut arena = Arena::<128>::new();
+    /// let (left, right) = arena.get::<(WS<f32, 3, 8, 4, 0>, WS<f32, 6, 8, 4, 8>)>();
+    /// ```
     #[inline(always)]
     pub fn get<S: Regions>(&mut self) -> S::Refs<'_> {
         const { check(S::SPANS, BYTES) };

@@ -1,7 +1,7 @@
 //! Depthwise convolution and pooling: every channel on its own, vectors over contiguous channels.
 //!
-//! Rows, taps, bounds and addresses are those of [`Contraction`](crate::contraction::Contraction), with `channels`
-//! contiguous elements per tap and per output row.
+//! Rows, taps, bounds and addresses are those of [`Contraction`], with `channels` contiguous elements per tap and per
+//! output row.
 mod driver;
 mod kernel;
 
