@@ -33,11 +33,7 @@ pub const PASSES: &[Pass<Program>] = &[
         reason: "orders follow the fused nests; kernels need contiguous channels",
         run: layout::choose_layout,
     },
-    Pass {
-        name: "alias",
-        reason: "needs final orders; kernels take their strides from views",
-        run: alias::alias,
-    },
+    Pass { name: "alias", reason: "needs final orders; kernels take their strides from views", run: alias::alias },
     Pass {
         name: "embed_parts",
         reason: "concatenations of what is no view itself cost nothing",

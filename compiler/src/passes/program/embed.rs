@@ -1,7 +1,7 @@
 //! Parts of a concatenation are computed where they end up: the copies into it disappear.
 
 use crate::diag::Diagnostics;
-use crate::dim::{Dim, product};
+use crate::dim::{Atom, Dim, Interval, product};
 use crate::options::Options;
 use crate::program::nest::{Nest, Scalar};
 use crate::program::{BufferId, Layout, Program, Role, StepKind};
@@ -31,17 +31,52 @@ pub fn embed_parts(program: &mut Program, _: &Options, _: &mut Diagnostics) {
             program.buffer_mut(from).layout = layout;
         }
     }
-    let steps = std::mem::take(&mut program.root.steps);
+    let mut steps = std::mem::take(&mut program.root.steps);
+    for step in &mut steps {
+        if let StepKind::Nest(nest) = &mut step.kind {
+            narrow_store(program, nest);
+        }
+    }
     let is_identity = |step: &crate::program::Step| match &step.kind {
-        StepKind::Nest(nest) => shifted_copy(nest).is_some_and(|(from, to, distance)| {
-            let index: Vec<Dim> = distance.iter().map(|d| Dim::constant(*d)).collect();
-            let (a, b) = (&program.buffer(from).layout, &program.buffer(to).layout);
-            a.storage == b.storage && a.strides == b.strides && a.offset == program.address(to, &index)
-        }),
+        StepKind::Nest(nest) => copies_onto_itself(program, nest),
         _ => false,
     };
     let kept = steps.into_iter().filter(|step| !is_identity(step)).collect();
     program.root.steps = kept;
+}
+
+/// Whether a copy reads every element from where it writes it.
+fn copies_onto_itself(program: &Program, nest: &Nest) -> bool {
+    let [Scalar::Load { access, bounds, .. }] = nest.nodes.as_slice() else { return false };
+    let same = program.buffer(access.buffer).layout.storage == program.buffer(nest.store.buffer).layout.storage;
+    let from = program.address(access.buffer, &access.index);
+    same && bounds.is_empty() && from == program.address(nest.store.buffer, &nest.store.index)
+}
+
+/// A nest that writes a block of a buffer writes a view of just that block, so that it may read the rest.
+fn narrow_store(program: &mut Program, nest: &mut Nest) {
+    let extents: Option<Vec<i64>> = nest.axes.iter().map(|axis| axis.extent.as_const()).collect();
+    let Some(extents) = extents else { return };
+    let leaf = |atom: &Atom| match atom {
+        Atom::Axis(axis) => Interval { min: 0, max: extents.get(*axis as usize).map_or(0, |e| (e - 1).max(0)) },
+        _ => Interval::ALL,
+    };
+    let ranges: Vec<Interval> = nest.store.index.iter().map(|index| index.range_with(&leaf)).collect();
+    let buffer = program.buffer(nest.store.buffer).clone();
+    let block: Vec<Dim> = ranges.iter().map(|r| Dim::constant(r.max.saturating_sub(r.min).saturating_add(1))).collect();
+    let inside =
+        ranges.iter().zip(&buffer.dims).all(|(r, dim)| r.min >= 0 && dim.as_const().is_some_and(|d| r.max < d));
+    if !inside || block == buffer.dims {
+        return;
+    }
+    let first: Vec<Dim> = ranges.iter().map(|r| Dim::constant(r.min)).collect();
+    let offset = program.address(nest.store.buffer, &first);
+    let view = program.add_buffer(&buffer.name, buffer.element, block, Role::Temporary);
+    program.buffer_mut(view).layout = Layout { storage: buffer.layout.storage, offset, strides: buffer.layout.strides };
+    nest.store.buffer = view;
+    for (index, range) in nest.store.index.iter_mut().zip(&ranges) {
+        *index = index.clone() - range.min;
+    }
 }
 
 /// A nest that only copies, every index by a constant distance along its dimension.
@@ -64,5 +99,11 @@ fn may_embed(program: &Program, from: BufferId, to: BufferId) -> bool {
     let target = matches!(whole.role, Role::Temporary | Role::Output(_));
     let neighbours = part.layout.strides.iter().zip(&whole.layout.strides).zip(&part.dims);
     let contiguous = neighbours.into_iter().all(|((a, b), dim)| dim.is(1) || a.is(1) == b.is(1));
-    part.role == Role::Temporary && target && owns(from) && owns(to) && !viewed && contiguous && part.element == whole.element
+    part.role == Role::Temporary
+        && target
+        && owns(from)
+        && owns(to)
+        && !viewed
+        && contiguous
+        && part.element == whole.element
 }

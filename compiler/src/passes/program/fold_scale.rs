@@ -28,7 +28,8 @@ fn scaled(program: &mut Program, nest: &Nest) -> Option<Nest> {
     let Scalar::Load { access: weights, .. } = nest.nodes.get(product.weights as usize)? else { return None };
     let reduced = nest.nodes.iter().position(|node| *node == Scalar::Reduced)? as Node;
     let (multiply, factor) = only_factor(nest, reduced)?;
-    let rows_free = |dim: &Dim| (0..nest.axes.len()).all(|axis| product.parts[axis] != Part::Row || !dim.uses_axis(axis));
+    let rows_free =
+        |dim: &Dim| (0..nest.axes.len()).all(|axis| product.parts[axis] != Part::Row || !dim.uses_axis(axis));
     match nest.nodes.get(factor as usize)? {
         Scalar::Const(_) => {}
         Scalar::Load { access, bounds, .. } => {

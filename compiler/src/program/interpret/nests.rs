@@ -38,7 +38,12 @@ impl Interpreter<'_> {
     pub(super) fn nest(&mut self, nest: &Nest) -> Result<(), String> {
         let mut running = self.prepare(nest)?;
         let store = self.place(&nest.store, &[])?;
+        let target = self.program.buffer(nest.store.buffer).layout.storage;
         let mut out = self.take(nest.store.buffer)?;
+        if nest.loads().any(|access| self.program.buffer(access.buffer).layout.storage == target) {
+            // The nest reads other parts of the memory that it writes: as they were before.
+            self.put_back(nest.store.buffer, out.clone());
+        }
         let result = running.run(self, &store, &mut out);
         self.put_back(nest.store.buffer, out);
         result
