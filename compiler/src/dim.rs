@@ -111,6 +111,22 @@ impl Dim {
         Some(found)
     }
 
+    /// What one step along `axis` adds, where the expression is linear in it: a size, zero where the axis does not occur.
+    pub fn stride(&self, axis: usize) -> Option<Dim> {
+        let me = Atom::Axis(axis as u32);
+        let mut step = Dim::constant(0);
+        for (product, factor) in &self.terms {
+            let rest: Vec<Atom> = product.iter().filter(|atom| **atom != me).cloned().collect();
+            if rest.iter().any(|atom| atom.mentions(&me)) || rest.len() + 1 < product.len() {
+                return None;
+            }
+            if rest.len() < product.len() {
+                step = step + &Dim::from_terms([(rest, *factor)], 0);
+            }
+        }
+        (!step.is_index()).then_some(step)
+    }
+
     /// The expression without its linear term in `axis`.
     pub fn without(&self, axis: usize) -> Dim {
         let me = [Atom::Axis(axis as u32)];

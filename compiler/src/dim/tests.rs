@@ -44,3 +44,14 @@ fn text_form_reads_as_mathematics() {
     assert_eq!((Dim::axis(0) * 2 - 1).to_string(), "2*i0 - 1");
     assert_eq!((n().ceil_div(&Dim::constant(2)) + 1).to_string(), "ceildiv(d0, 2) + 1");
 }
+
+#[test]
+fn strides_exist_only_where_the_expression_is_linear() {
+    let (i, d) = (Dim::axis(0), Dim::variable(Variable { id: 0, min: 1, max: 9 }));
+    assert_eq!((i.clone() * 3 + 1).stride(0), Some(Dim::constant(3)));
+    assert_eq!((i.clone() * &d).stride(0), Some(d));
+    assert_eq!(Dim::axis(1).stride(0), Some(Dim::constant(0)));
+    assert_eq!(i.modulo(&Dim::constant(3)).stride(0), None);
+    assert_eq!(i.floor_div(&Dim::constant(3)).stride(0), None);
+    assert_eq!((i.clone() * &i).stride(0), None);
+}

@@ -301,12 +301,7 @@ pub fn with_axis(dim: &Dim, axis: usize, by: &Dim) -> Dim {
 
 /// Stride along an axis, where the expression is linear in it.
 pub fn stride(dim: &Dim, axis: usize) -> Option<Dim> {
-    if let Some(constant) = dim.coefficient(axis) {
-        return Some(Dim::constant(constant));
-    }
-    let at = |value: i64| with_axis(dim, axis, &Dim::constant(value));
-    let step = at(1) - &at(0);
-    (at(2) - &at(1) == step && !step.is_index()).then_some(step)
+    dim.stride(axis)
 }
 
 /// The logical index of a row-major element number.

@@ -314,22 +314,9 @@ impl Description {
     }
 }
 
-/// Stride of an axis in an address: the difference of its values at one and at zero, which must not depend on any axis.
-fn stride_in(address: &Dim, axis: usize) -> Option<Dim> {
-    let at = |value: i64| {
-        address.substitute(&|atom| match atom {
-            crate::dim::Atom::Axis(a) if *a as usize == axis => Some(Dim::constant(value)),
-            _ => None,
-        })
-    };
-    let stride = at(1) - &at(0);
-    let linear = at(2) - &at(1) == stride;
-    (linear && !stride.is_index()).then_some(stride)
-}
-
 fn stride_of(operands: &[Dim; 5], axis: usize) -> Option<[Dim; 5]> {
     let [a, b, c, d, e] = operands;
-    Some([stride_in(a, axis)?, stride_in(b, axis)?, stride_in(c, axis)?, stride_in(d, axis)?, stride_in(e, axis)?])
+    Some([a.stride(axis)?, b.stride(axis)?, c.stride(axis)?, d.stride(axis)?, e.stride(axis)?])
 }
 
 fn stride_free(address: &Dim, axis: usize) -> Option<Dim> {
