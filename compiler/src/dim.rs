@@ -183,12 +183,12 @@ impl Dim {
 
     /// Quotient rounded to minus infinity; a zero divisor gives zero.
     pub fn floor_div(&self, by: &Dim) -> Dim {
-        self.divide(by, floor_div, |a, b| Atom::FloorDiv(a, b))
+        self.divide(by, floor_div, Atom::FloorDiv)
     }
 
     /// Quotient rounded to plus infinity; a zero divisor gives zero.
     pub fn ceil_div(&self, by: &Dim) -> Dim {
-        self.divide(by, |a, b| floor_div(a.saturating_neg(), b).saturating_neg(), |a, b| Atom::CeilDiv(a, b))
+        self.divide(by, |a, b| floor_div(a.saturating_neg(), b).saturating_neg(), Atom::CeilDiv)
     }
 
     /// Remainder of [`Dim::floor_div`].
@@ -370,6 +370,7 @@ impl std::ops::Add<i64> for Dim {
 
 impl std::ops::Sub<&Dim> for Dim {
     type Output = Dim;
+    #[allow(clippy::suspicious_arithmetic_impl)] // a - b is a + (-b): one normal form
     fn sub(self, other: &Dim) -> Dim {
         self + &(other.clone() * -1)
     }

@@ -115,7 +115,7 @@ impl<'a> Compilation<'a> {
         let module = self.options.module.clone().unwrap_or_else(|| self.source.stem());
         let module = emit::snake_case(&module, "model");
         let weights_name = match &self.options.weights_file {
-            WeightsFile::Beside(Some(name)) => name.clone(),
+            WeightsFile::Beside(Some(name)) | WeightsFile::InPackage { name: Some(name), .. } => name.clone(),
             _ => format!("{module}.weights.bin"),
         };
         let options = EmitOptions {
@@ -209,6 +209,11 @@ fn weights_access(options: &Options, name: &str, bytes: usize) -> WeightsAccess 
     match (&options.weights, &options.weights_file) {
         (WeightsMode::External, _) => WeightsAccess::External,
         (_, WeightsFile::Beside(_)) => WeightsAccess::Embedded(format!("{name:?}")),
+        (_, WeightsFile::InPackage { folder, .. }) if bytes > INCLUDE_BYTES_LIMIT => {
+            let path: String = ["", folder, name].iter().filter(|p| !p.is_empty()).map(|part| format!("/{part}")).collect();
+            WeightsAccess::Incbin(format!("concat!(env!(\"CARGO_MANIFEST_DIR\"), {path:?})"))
+        }
+        (_, WeightsFile::InPackage { .. }) => WeightsAccess::Embedded(format!("{name:?}")),
         (_, WeightsFile::At(path)) => {
             let path = format!("{:?}", path.to_string_lossy());
             if bytes > INCLUDE_BYTES_LIMIT { WeightsAccess::Incbin(path) } else { WeightsAccess::Embedded(path) }

@@ -91,14 +91,25 @@ fn module_name(arguments: &CompileArguments) -> String {
 
 /// How the generated source refers to its weights: by name if they lie in the same folder, else by absolute path.
 fn weights_file(arguments: &CompileArguments, to_stdout: bool) -> WeightsFile {
-    let Some(path) = &arguments.weights_out else { return WeightsFile::Beside(None) };
-    let name = path.file_name().and_then(|name| name.to_str());
-    match name {
-        Some(name) if !to_stdout && path.parent() == arguments.out.parent() => {
-            WeightsFile::Beside(Some(name.to_owned()))
+    let name = match &arguments.weights_out {
+        None => None,
+        Some(path) if !to_stdout && path.parent() == arguments.out.parent() && path.file_name().is_some() => {
+            path.file_name().map(|name| name.to_string_lossy().into_owned())
         }
-        _ => WeightsFile::At(std::path::absolute(path).unwrap_or_else(|_| path.clone())),
+        Some(path) => return WeightsFile::At(std::path::absolute(path).unwrap_or_else(|_| path.clone())),
+    };
+    match package_folder(&arguments.out) {
+        Some(folder) if !to_stdout => WeightsFile::InPackage { folder, name },
+        _ => WeightsFile::Beside(name),
     }
+}
+
+/// Folder of the output relative to the Cargo package in which it lies.
+fn package_folder(out: &Path) -> Option<String> {
+    let folder = std::path::absolute(out).ok()?.parent()?.to_path_buf();
+    let package = folder.ancestors().find(|folder| folder.join("Cargo.toml").is_file())?;
+    let parts: Vec<&str> = folder.strip_prefix(package).ok()?.iter().map(|part| part.to_str()).collect::<Option<_>>()?;
+    Some(parts.join("/"))
 }
 
 fn weights_path(arguments: &CompileArguments, output: &Output, to_stdout: bool) -> Result<PathBuf, Diagnostic> {

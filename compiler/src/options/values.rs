@@ -217,6 +217,14 @@ impl OptionValue for Bound {
 pub enum WeightsFile {
     /// A file name beside the generated source; `None` derives it from the module's name: `<module>.weights.bin`.
     Beside(Option<String>),
+    /// A file beside the generated source, which lies in `folder` of a package (relative, with `/`): large weights can
+    /// then go through the assembler, which needs a path from the package's root.
+    InPackage {
+        /// Folder of the generated source, relative to the package; empty for the package itself.
+        folder: String,
+        /// File name; `None` derives it from the module's name.
+        name: Option<String>,
+    },
     /// An absolute path.
     At(PathBuf),
 }

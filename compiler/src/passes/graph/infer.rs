@@ -17,7 +17,7 @@ const LIMIT: i64 = 1 << 40;
 /// Infers in execution order; nodes behind a failed one are skipped, so every message is about a cause.
 pub fn infer(graph: &mut Graph, _: &Options, diagnostics: &mut Diagnostics) {
     for parameter in graph.region(ROOT).parameters.clone() {
-        if let Err(diagnostic) = graph.fact(parameter).map_or(Ok(()), |fact| check_size(fact)) {
+        if let Err(diagnostic) = graph.fact(parameter).map_or(Ok(()), check_size) {
             diagnostics.push(diagnostic.note(format!("in input {}", quote(&graph.value(parameter).name))));
             return;
         }

@@ -13,7 +13,7 @@ pub fn gather(
     offset: i64,
 ) -> Result<Vec<u8>, String> {
     let count: usize = dims.iter().product();
-    if element.bits() % 8 != 0 || element == ElementType::String {
+    if !element.bits().is_multiple_of(8) || element == ElementType::String {
         return Ok(storage.to_vec()); // packed and string tensors are never laid out otherwise
     }
     let size = element.bits() as usize / 8;
@@ -39,7 +39,7 @@ pub fn scatter(
     offset: i64,
     from: &[u8],
 ) -> Result<(), String> {
-    if element.bits() % 8 != 0 || element == ElementType::String {
+    if !element.bits().is_multiple_of(8) || element == ElementType::String {
         return Err("a packed tensor is written".to_owned());
     }
     let size = element.bits() as usize / 8;

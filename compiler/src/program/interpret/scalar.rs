@@ -224,10 +224,8 @@ macro_rules! integer {
                 Binary::And => |x, y| x & y,
                 Binary::Or => |x, y| x | y,
                 Binary::Xor => |x, y| x ^ y,
-                #[allow(unused_comparisons)]
-                Binary::Shl => |x, y| if y >= 0 && y < WIDTH { x << y } else { 0 },
-                #[allow(unused_comparisons)]
-                Binary::Shr => |x, y| if y >= 0 && y < WIDTH { x >> y } else { x >> (WIDTH - 1) >> 1 },
+                Binary::Shl => |x, y| if (0..WIDTH).contains(&y) { x << y } else { 0 },
+                Binary::Shr => |x, y| if (0..WIDTH).contains(&y) { x >> y } else { x >> (WIDTH - 1) >> 1 },
                 _ => return Err(misfit(function)),
             })
         }
