@@ -368,9 +368,9 @@ impl std::ops::Add<i64> for Dim {
     }
 }
 
+#[allow(clippy::suspicious_arithmetic_impl)] // a - b is a + (-b): one normal form
 impl std::ops::Sub<&Dim> for Dim {
     type Output = Dim;
-    #[allow(clippy::suspicious_arithmetic_impl)] // a - b is a + (-b): one normal form
     fn sub(self, other: &Dim) -> Dim {
         self + &(other.clone() * -1)
     }

@@ -210,7 +210,8 @@ fn weights_access(options: &Options, name: &str, bytes: usize) -> WeightsAccess 
         (WeightsMode::External, _) => WeightsAccess::External,
         (_, WeightsFile::Beside(_)) => WeightsAccess::Embedded(format!("{name:?}")),
         (_, WeightsFile::InPackage { folder, .. }) if bytes > INCLUDE_BYTES_LIMIT => {
-            let path: String = ["", folder, name].iter().filter(|p| !p.is_empty()).map(|part| format!("/{part}")).collect();
+            let path: String =
+                ["", folder, name].iter().filter(|p| !p.is_empty()).map(|part| format!("/{part}")).collect();
             WeightsAccess::Incbin(format!("concat!(env!(\"CARGO_MANIFEST_DIR\"), {path:?})"))
         }
         (_, WeightsFile::InPackage { .. }) => WeightsAccess::Embedded(format!("{name:?}")),

@@ -108,7 +108,8 @@ fn weights_file(arguments: &CompileArguments, to_stdout: bool) -> WeightsFile {
 fn package_folder(out: &Path) -> Option<String> {
     let folder = std::path::absolute(out).ok()?.parent()?.to_path_buf();
     let package = folder.ancestors().find(|folder| folder.join("Cargo.toml").is_file())?;
-    let parts: Vec<&str> = folder.strip_prefix(package).ok()?.iter().map(|part| part.to_str()).collect::<Option<_>>()?;
+    let parts: Vec<&str> =
+        folder.strip_prefix(package).ok()?.iter().map(|part| part.to_str()).collect::<Option<_>>()?;
     Some(parts.join("/"))
 }
 

@@ -63,7 +63,7 @@ fn size(fact: &Fact, what: &str) -> Result<Dim, Diagnostic> {
     if size.range().max < 0 {
         return Err(Diagnostic::error(&codes::VALUE, format!("{what} is {size}")));
     }
-    Ok(Dim::maximum(&size, &Dim::constant(0)))
+    Ok(size.maximum(&Dim::constant(0)))
 }
 
 /// Range: `start, start + step, ...` up to, not including, `stop`. Operands start, stop, step are first converted to
