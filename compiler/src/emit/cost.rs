@@ -35,12 +35,11 @@ fn nest_flops(nest: &Nest) -> u64 {
     all.saturating_mul(inner).saturating_add(maps.saturating_mul(outer))
 }
 
-/// Upper estimate of the stack that `run` needs: calls (run, group, step, vectorised closure, kernel) at 1 KiB each, the
-/// widest row of accumulators, and for kernels their tile with its offset tables.
-pub fn stack_bytes(program: &Program) -> usize {
-    const FRAMES: usize = 5 * 1024;
+/// Upper estimate of the stack that generated code needs: calls (run, group, step, vectorised closure) at 1 KiB each and
+/// the widest row of accumulators; and whether kernels come on top, whose need the runtime knows for each target.
+pub fn stack_bytes(program: &Program) -> (usize, bool) {
+    const FRAMES: usize = 4 * 1024;
     const ACCUMULATORS: usize = 2 * 1024;
-    const TILE: usize = 16 * 1024;
     let mut blocks: Vec<&Block> = vec![&program.root];
     let mut kernels = false;
     while let Some(block) = blocks.pop() {
@@ -53,20 +52,21 @@ pub fn stack_bytes(program: &Program) -> usize {
             }
         }
     }
-    FRAMES + if kernels { TILE } else { ACCUMULATORS }
+    (FRAMES + ACCUMULATORS, kernels)
 }
 
 /// The numbers as text.
 pub(super) fn report(program: &Program, plan: &Plan) -> String {
+    let (stack, kernels) = stack_bytes(program);
+    let kernels = if kernels { " and the kernels'" } else { "" };
     let gap = plan.arena_bytes - plan.peak_live_bytes.min(plan.arena_bytes);
     format!(
-        "steps: {}\nflops: {}\narena bytes: {}\narena bytes over peak live: {gap}\nstate bytes: {}\nweight bytes: {}\nshared constants: {}\nstack bytes: {}\n",
+        "steps: {}\nflops: {}\narena bytes: {}\narena bytes over peak live: {gap}\nstate bytes: {}\nweight bytes: {}\nshared constants: {}\nstack bytes: {stack}{kernels}\n",
         program.root.steps.len(),
         flops(program),
         plan.arena_bytes,
         plan.state_bytes,
         plan.weight_bytes,
         plan.shared_constants,
-        stack_bytes(program),
     )
 }

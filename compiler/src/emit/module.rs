@@ -117,9 +117,10 @@ fn weights(plan: &Plan, options: &EmitOptions, rt: &TokenStream) -> Result<Token
 }
 
 fn constants(program: &Program, plan: &Plan) -> TokenStream {
+    let (stack, kernels) = super::stack_bytes(program);
     let [arena, state, weights, stack] =
-        [plan.arena_bytes, plan.state_bytes, plan.weight_bytes, super::stack_bytes(program)]
-            .map(Literal::usize_unsuffixed);
+        [plan.arena_bytes, plan.state_bytes, plan.weight_bytes, stack].map(Literal::usize_unsuffixed);
+    let stack = if kernels { quote!(#stack + rt::KERNEL_STACK_BYTES) } else { quote!(#stack) };
     let flops = Literal::u64_unsuffixed(super::flops(program));
     let blob = (plan.weight_bytes > 0).then(|| {
         quote! {

@@ -34,7 +34,7 @@ pub mod digits {
         /// Bytes of weights, without the header of the file.
         pub const WEIGHT_BYTES: usize = 21760;
         /// Upper estimate of the stack that `run` needs.
-        pub const STACK_BYTES: usize = 21504;
+        pub const STACK_BYTES: usize = 6144 + rt::KERNEL_STACK_BYTES;
         /// Arithmetic operations of one run; a multiply-add counts two.
         pub const FLOPS: u64 = 165948;
         /// The weights of the model: `Weights::from_bytes` checks a weights file in memory.
@@ -118,15 +118,15 @@ pub mod digits {
                     rt::RowAxis::ONE,
                 ],
                 taps: [
+                    rt::Tap::ONE,
+                    rt::Tap::ONE,
                     rt::Tap { extent: 3, a: 8 },
                     rt::Tap { extent: 3, a: 1 },
-                    rt::Tap::ONE,
-                    rt::Tap::ONE,
                 ],
                 bounds: [
                     rt::Bound {
                         row: 0,
-                        tap: 0,
+                        tap: 2,
                         stride: 1,
                         dilation: 1,
                         offset: -1,
@@ -134,7 +134,7 @@ pub mod digits {
                     },
                     rt::Bound {
                         row: 1,
-                        tap: 1,
+                        tap: 3,
                         stride: 1,
                         dilation: 1,
                         offset: -1,
@@ -195,15 +195,15 @@ pub mod digits {
                     rt::RowAxis::ONE,
                 ],
                 taps: [
+                    rt::Tap::ONE,
+                    rt::Tap::ONE,
                     rt::Tap { extent: 3, a: 64 },
                     rt::Tap { extent: 3, a: 8 },
-                    rt::Tap::ONE,
-                    rt::Tap::ONE,
                 ],
                 bounds: [
                     rt::Bound {
                         row: 0,
-                        tap: 0,
+                        tap: 2,
                         stride: 1,
                         dilation: 1,
                         offset: -1,
@@ -211,7 +211,7 @@ pub mod digits {
                     },
                     rt::Bound {
                         row: 1,
-                        tap: 1,
+                        tap: 3,
                         stride: 1,
                         dilation: 1,
                         offset: -1,
@@ -266,10 +266,10 @@ pub mod digits {
                     rt::RowAxis::ONE,
                 ],
                 taps: [
+                    rt::Tap::ONE,
+                    rt::Tap::ONE,
                     rt::Tap { extent: 2, a: 128 },
                     rt::Tap { extent: 2, a: 16 },
-                    rt::Tap::ONE,
-                    rt::Tap::ONE,
                 ],
                 bounds: [rt::Bound::NONE, rt::Bound::NONE, rt::Bound::NONE],
                 a_offset: 0,
@@ -295,7 +295,7 @@ pub mod digits {
                         #[inline(always)]
                         |i1| {
                             let y_row = y.row_mut::<16>(i1 * 16);
-                            for j in 0..16 {
+                            for j in 0..16usize {
                                 let v0 = x.at(i1 + j * 16);
                                 y_row[j] = v0;
                             }
@@ -378,7 +378,7 @@ pub mod digits {
                     let x_0 = x.row::<10>(0);
                     let v1 = x2.at(0);
                     let y_row = y.row_mut::<10>(0);
-                    for j in 0..10 {
+                    for j in 0..10usize {
                         let v0 = x_0[j];
                         let v2 = v0 - v1;
                         let v3 = rt::math::exp(v2);
@@ -418,7 +418,7 @@ pub mod digits {
                     let v0 = x.at(0);
                     let x2_1 = x2.row::<10>(0);
                     let y_row = y.row_mut::<10>(0);
-                    for j in 0..10 {
+                    for j in 0..10usize {
                         let v1 = x2_1[j];
                         let v2 = v1 / v0;
                         y_row[j] = v2;

@@ -12,6 +12,8 @@ const BLOCK_BYTES: usize = 768 * 1024;
 
 /// # Safety
 /// The descriptor fits all operands.
+// A frame of its own: the block of one kernel is off the stack when the next one runs.
+#[inline(never)]
 pub(super) unsafe fn run(
     c: &Contraction,
     cx: Cx<'_>,

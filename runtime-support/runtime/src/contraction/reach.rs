@@ -36,8 +36,16 @@ const fn ceil_div(a: i64, b: i64) -> i64 {
     if b == 1 {
         return a;
     }
-    let q = a.div_euclid(b);
-    if a.rem_euclid(b) == 0 { q } else { q + 1 }
+    let (quotient, rest) = divide(a, b);
+    if rest == 0 { quotient } else { quotient + 1 }
+}
+
+/// Floored quotient and remainder for b > 0, of which the optimiser does not know and would keep a panic.
+const fn divide(a: i64, b: i64) -> (i64, i64) {
+    match (a.checked_div_euclid(b), a.checked_rem_euclid(b)) {
+        (Some(quotient), Some(rest)) => (quotient, rest),
+        _ => (0, 0),
+    }
 }
 
 /// Values of `row * row_stride + tap * tap_stride` over index pairs that satisfy `bound`. `Err` if that overflows or the
@@ -156,7 +164,7 @@ const fn positive(x: usize) -> Option<i64> {
 
 /// A stride in whole rows and remaining columns.
 const fn split(stride: i64, pitch: i64, contiguous: bool) -> (i64, i64) {
-    if contiguous { (stride, 0) } else { (stride.div_euclid(pitch), stride.rem_euclid(pitch)) }
+    if contiguous { (stride, 0) } else { divide(stride, pitch) }
 }
 
 /// Least and greatest sum of `offset` and all axes; `None` if it overflows, `Some(None)` if no index satisfies the bounds.

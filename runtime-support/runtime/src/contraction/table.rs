@@ -49,9 +49,11 @@ pub(crate) fn step(index: usize, stride: isize) -> isize {
 
 /// Tables the addresses of rows `first..first + n`.
 pub(crate) fn fill(c: &Contraction, block: &mut Block, first: usize, n: usize) {
-    // The extents are not zero; `max` says so to the compiler, which then knows that division cannot fail.
-    let [_, r1, r2, r3] = c.rows.map(|axis| axis.extent.max(1));
-    let mut index = [first / r3 / r2 / r1, first / r3 / r2 % r1, first / r3 % r2, first % r3];
+    let [_, r1, r2, r3] = c.rows;
+    let (rest, i3) = divide(first, r3.extent);
+    let (rest, i2) = divide(rest, r2.extent);
+    let (i0, i1) = divide(rest, r1.extent);
+    let mut index = [i0, i1, i2, i3];
     for row in block.iter_mut().take(n) {
         let (mut a, mut out, mut residual) = (0isize, 0, 0);
         for (axis, index) in c.rows.iter().zip(index) {
@@ -76,6 +78,11 @@ pub(crate) fn fill(c: &Contraction, block: &mut Block, first: usize, n: usize) {
             *index = 0;
         }
     }
+}
+
+/// Quotient and remainder. Extents are not zero here, but the optimiser does not know and would keep a panic.
+fn divide(a: usize, b: usize) -> (usize, usize) {
+    (a.checked_div(b).unwrap_or(0), a.checked_rem(b).unwrap_or(0))
 }
 
 /// The valid taps of the row at `index`, and how many taps the bound's axis has.

@@ -20,6 +20,8 @@ struct Strip<'a> {
 
 /// # Safety
 /// The geometry fits all operands.
+// A frame of its own: the block of one kernel is off the stack when the next one runs.
+#[inline(never)]
 pub(super) unsafe fn run(
     c: &Contraction,
     cx: Cx<'_>,
