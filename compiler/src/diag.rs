@@ -65,7 +65,7 @@ pub struct Diagnostic {
     pub code: &'static Code,
     /// Error or warning.
     pub level: Level,
-    /// One line, lower-case start, no final period, names in backticks (see [`quote`]).
+    /// One line, lower-case start, no final period, names in backticks (see [`quote()`]).
     pub message: String,
     /// Where in `model.xml`; `None` for problems with files and options.
     pub span: Option<Span>,

@@ -386,7 +386,7 @@ impl std::ops::Sub for Dim {
 impl std::ops::Sub<i64> for Dim {
     type Output = Dim;
     fn sub(self, other: i64) -> Dim {
-        self + other.saturating_neg()
+        Dim { constant: self.constant.saturating_sub(other), ..self }
     }
 }
 

@@ -31,7 +31,7 @@ pub struct VerifyArguments {
     /// Write one JSON object per case and line; - for standard output.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Write the actual outputs of each case as <case>.npz.
+    /// Write the actual outputs of each case as `CASE.npz`.
     #[arg(long, value_name = "DIR")]
     dump: Option<PathBuf>,
     #[command(flatten)]

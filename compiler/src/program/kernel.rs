@@ -57,7 +57,7 @@ pub enum KernelKind {
         op: WindowOp,
         /// The load of the weights of a depthwise convolution.
         weights: Option<Node>,
-        /// The weights as [tap][channel].
+        /// The weights as `[tap][channel]`.
         packed: Option<BufferId>,
     },
 }
