@@ -63,10 +63,10 @@ pub(crate) fn fill(c: &Contraction, block: &mut Block, first: usize, n: usize) {
             residual = index.wrapping_mul(axis.residual).wrapping_add(residual);
         }
         *row = Row { a, out, residual, first: [0; 3], count: [0; 3], inside: true };
-        for (b, bound) in c.bounds.iter().enumerate() {
+        for ((bound, first_tap), count) in c.bounds.iter().zip(&mut row.first).zip(&mut row.count) {
             if bound.limit != 0 {
                 let (first, end, taps) = valid_of_row(c, bound, &index);
-                (row.first[b], row.count[b]) = (first as u16, (end - first) as u16);
+                (*first_tap, *count) = (first as u16, (end - first) as u16);
                 row.inside &= first == 0 && end == taps;
             }
         }
