@@ -150,14 +150,46 @@ fn main() {
         (total, flops) = (total + time * count as f64, flops + work * count as f64);
     }
     println!("{} total {:.1} ms, {:.1} GFLOP/s", isa.name(), total * 1e3, flops / total / 1e9);
-    if only.is_empty() {
-        println!("matrix x vector, 4096 x 4096, 64 MiB of weights:");
+    if "matrix x vector".contains(&only) {
+        matrix_vector(cx);
+    }
+}
+
+/// Adds up everything, with enough independent sums to be bound by memory only.
+struct Read<'a>(&'a [f32]);
+
+impl WithSimd for Read<'_> {
+    type Output = f32;
+    #[inline(always)]
+    fn run<S: Simd>(self, s: S) -> f32 {
+        let mut sums = [s.splat(0.0); 8];
+        for chunk in self.0.chunks_exact(8 * S::LANES) {
+            for (i, sum) in sums.iter_mut().enumerate() {
+                // SAFETY: a chunk is eight vectors.
+                *sum = s.add(*sum, unsafe { s.load(chunk.as_ptr().add(i * S::LANES)) });
+            }
+        }
+        sums.into_iter().map(|sum| s.sum(sum)).sum()
+    }
+}
+
+/// Few rows: bound by reading the weights once.
+fn matrix_vector(cx: Cx<'_>) {
+    for (k, n) in [(4096, 4096), (768, 768), (1024, 4096), (2048, 1000)] {
+        let bytes = (4 * packed_len(n, k, 32)) as f64;
+        let mut data = aligned(packed_len(n, k, 32), 1.0);
+        let data = &*floats(&mut data);
+        let read = best(|| {
+            black_box(cx.dispatch(Read(data)));
+        });
+        let read = bytes / read / 1e9;
+        println!("matrix x vector, {k} x {n}, {:.1} MiB of weights; a plain read: {read:.1} GB/s", bytes / 1048576.0);
         for m in 1..4 {
-            let row = RowAxis { extent: m, a: 4096, out: 4096, residual: 0 };
+            let row = RowAxis { extent: m, a: k as isize, out: n, residual: 0 };
             let rows = [RowAxis::ONE, RowAxis::ONE, RowAxis::ONE, row];
-            let c = Contraction { rows, depth: 4096, cols: 4096, ..Contraction::NEW };
-            let time = measure(cx, &c, m * 4096);
-            println!("m = {m}: {:.3} ms, {:.1} GB/s", time * 1e3, 67.1 / time / 1e3);
+            let c = Contraction { rows, depth: k, cols: n, ..Contraction::NEW };
+            let speed = bytes / measure(cx, &c, m * k) / 1e9;
+            println!("m = {m}: {speed:.1} GB/s, {:.2} of the plain read", speed / read);
         }
     }
 }

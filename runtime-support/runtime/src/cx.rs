@@ -1,5 +1,11 @@
 //! The context that every step takes: which instruction set to run.
 use crate::isa::Isa;
+use crate::isa::scalar::Scalar;
+#[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
+use crate::isa::{avx2, avx512, sse2};
+#[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
+use crate::simd::Simd;
+use crate::simd::WithSimd;
 use core::marker::PhantomData;
 use core::sync::atomic::{AtomicU8, Ordering};
 
@@ -46,6 +52,38 @@ impl Cx<'_> {
         }
         f()
     }
+
+    /// Runs `work` with the vectors of the context's instruction set.
+    #[inline(always)]
+    pub fn dispatch<K: WithSimd>(self, work: K) -> K::Output {
+        #[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
+        match self.isa {
+            // SAFETY: a `Cx` exists only for an available instruction set.
+            Isa::Avx512 => return unsafe { enter_avx512(work_with(avx512::Avx512::new(), work)) },
+            // SAFETY: as above.
+            Isa::Avx2 => return unsafe { enter_avx2(work_with(avx2::Avx2::new(), work)) },
+            // SAFETY: as above.
+            Isa::Sse2 => return work.run(unsafe { sse2::Sse2::new() }),
+            _ => {}
+        }
+        #[cfg(all(target_arch = "aarch64", target_feature = "neon"))]
+        if self.isa == Isa::Neon {
+            return work.run(crate::isa::neon::Neon);
+        }
+        #[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
+        if self.isa == Isa::Wasm128 {
+            return work.run(crate::isa::wasm128::Wasm128);
+        }
+        work.run(Scalar)
+    }
+}
+
+/// The work, bound to a token.
+#[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
+#[inline(always)]
+fn work_with<S: Simd, K: WithSimd>(token: S, work: K) -> impl FnOnce() -> K::Output {
+    #[inline(always)]
+    move || work.run(token)
 }
 
 /// # Safety

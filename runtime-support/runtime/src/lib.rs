@@ -21,7 +21,7 @@ pub mod model;
 pub mod nest;
 pub mod pod;
 pub mod raw;
-mod simd;
+pub mod simd;
 pub mod tensor;
 pub mod view;
 pub mod window;

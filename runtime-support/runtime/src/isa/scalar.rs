@@ -10,10 +10,23 @@ fn zip(a: [f32; 4], b: [f32; 4], f: impl Fn(f32, f32) -> f32) -> [f32; 4] {
     [f(a[0], b[0]), f(a[1], b[1]), f(a[2], b[2]), f(a[3], b[3])]
 }
 
-impl Simd for Scalar {
+// SAFETY: arrays are plain data.
+unsafe impl Simd for Scalar {
     type F32 = [f32; 4];
+    type I32 = [i32; 4];
+    type I64 = [i64; 4];
+    type U8 = [u8; 4];
+    type Mask = u32;
     const LANES: usize = 4;
 
+    #[inline(always)]
+    fn mask_from_bits(self, bits: u32) -> u32 {
+        bits & 15
+    }
+    #[inline(always)]
+    fn mask_bits(self, m: u32) -> u32 {
+        m
+    }
     #[inline(always)]
     fn splat(self, x: f32) -> [f32; 4] {
         [x; 4]
@@ -62,10 +75,23 @@ impl Simd for Scalar {
 #[derive(Clone, Copy)]
 pub(crate) struct Single;
 
-impl Simd for Single {
+// SAFETY: arrays are plain data.
+unsafe impl Simd for Single {
     type F32 = f32;
+    type I32 = i32;
+    type I64 = i64;
+    type U8 = u8;
+    type Mask = u32;
     const LANES: usize = 1;
 
+    #[inline(always)]
+    fn mask_from_bits(self, bits: u32) -> u32 {
+        bits & 1
+    }
+    #[inline(always)]
+    fn mask_bits(self, m: u32) -> u32 {
+        m
+    }
     #[inline(always)]
     fn splat(self, x: f32) -> f32 {
         x

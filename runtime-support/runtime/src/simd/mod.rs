@@ -1,0 +1,208 @@
+//! `Simd`: the vector operations that kernels are written in, one token type per instruction set.
+//!
+//! Contractions and windows use the `F32` operations, [`convert`] all others. Operations on `F32` have plain names, the
+//! rest end in their type. Every operation is defined here, lane by lane; instruction sets override it where they have
+//! an instruction, and a test compares each with the plain definition. Integers wrap, conversions are those of `as`.
+pub mod convert;
+mod define;
+mod lanes;
+#[cfg(test)]
+mod tests;
+
+pub(crate) use define::operations;
+use define::{binary, compare, conversion, horizontal, memory, selection, shift, unary};
+use lanes::{bits2, fold, map1, map2, partial, select, zero};
+
+/// Work that is written once and compiled for every instruction set; enter it with `Cx::dispatch`.
+pub trait WithSimd {
+    /// What it computes.
+    type Output;
+    /// The work. Mark it, and everything it calls, `#[inline(always)]`: target features do not cross a call.
+    fn run<S: Simd>(self, s: S) -> Self::Output;
+}
+
+/// Vector operations of one instruction set. A value of the type proves that the machine has it.
+///
+/// # Safety
+/// `F32`, `I32`, `I64` and `U8` are plain data of exactly `LANES` elements in order; `LANES` is a power of two up to 16.
+pub unsafe trait Simd: Copy {
+    /// `LANES` numbers.
+    type F32: Copy;
+    /// `LANES` numbers.
+    type I32: Copy;
+    /// `LANES` numbers.
+    type I64: Copy;
+    /// `LANES` bytes.
+    type U8: Copy;
+    /// A yes or no per lane.
+    type Mask: Copy;
+    /// Numbers per vector.
+    const LANES: usize;
+
+    /// Lane i is set exactly if bit i is.
+    fn mask_from_bits(self, bits: u32) -> Self::Mask;
+    /// Bit i is set exactly if lane i is; higher bits are 0.
+    fn mask_bits(self, m: Self::Mask) -> u32;
+    /// The first `n` lanes.
+    #[inline(always)]
+    fn mask_first(self, n: usize) -> Self::Mask {
+        self.mask_from_bits((1u32 << n.min(Self::LANES)) - 1)
+    }
+    /// a and b
+    #[inline(always)]
+    fn mask_and(self, a: Self::Mask, b: Self::Mask) -> Self::Mask {
+        self.mask_from_bits(self.mask_bits(a) & self.mask_bits(b))
+    }
+    /// a or b
+    #[inline(always)]
+    fn mask_or(self, a: Self::Mask, b: Self::Mask) -> Self::Mask {
+        self.mask_from_bits(self.mask_bits(a) | self.mask_bits(b))
+    }
+    /// not a
+    #[inline(always)]
+    fn mask_not(self, a: Self::Mask) -> Self::Mask {
+        self.mask_from_bits(!self.mask_bits(a) & ((1u32 << Self::LANES) - 1))
+    }
+    /// Whether any lane is set.
+    #[inline(always)]
+    fn any(self, m: Self::Mask) -> bool {
+        self.mask_bits(m) != 0
+    }
+    /// Whether all lanes are set.
+    #[inline(always)]
+    fn all(self, m: Self::Mask) -> bool {
+        self.mask_bits(m).count_ones() as usize == Self::LANES
+    }
+
+    /// Hints that the cache line at `p`, which may be anywhere, is needed soon.
+    #[inline(always)]
+    fn prefetch(self, p: *const f32) {
+        let _ = p;
+    }
+
+    // f32
+    memory! { F32 f32: splat load store load_partial store_partial }
+    binary! {
+        "a + b" add(F32 f32) = |a, b| a + b;
+        "a - b" sub(F32 f32) = |a, b| a - b;
+        "a * b" mul(F32 f32) = |a, b| a * b;
+        "a / b" div(F32 f32) = |a, b| a / b;
+    }
+    /// a * b + c, in one rounding where the instruction set has it.
+    #[inline(always)]
+    fn mul_add(self, a: Self::F32, b: Self::F32, c: Self::F32) -> Self::F32 {
+        self.add(self.mul(a, b), c)
+    }
+    binary! {
+        "The greater one; `b` if either is NaN." max(F32 f32) = |a, b| if a > b { a } else { b };
+        "The lesser one; `b` if either is NaN." min(F32 f32) = |a, b| if a < b { a } else { b };
+        "`a` where it is NaN, else `b`." keep_nan(F32 f32) = |a, b| if a.is_nan() { a } else { b };
+    }
+    unary! {
+        "Absolute value." abs(F32 f32) = |a| f32::from_bits(a.to_bits() & 0x7fff_ffff);
+        "Square root." sqrt(F32 f32) = |a| crate::math::sqrt(a);
+        "The greatest integer not above." floor(F32 f32) = |a| crate::math::floor(a);
+        "The nearest integer, halves to even." round_half_even(F32 f32) = |a| crate::math::round_half_even(a);
+    }
+    compare! {
+        "a == b" eq(F32 f32) = |a, b| a == b;
+        "a < b" lt(F32 f32) = |a, b| a < b;
+        "a <= b" le(F32 f32) = |a, b| a <= b;
+    }
+    selection! { F32 f32: select }
+    horizontal! {
+        "Sum of the lanes, halves first." sum(F32 f32) = |a: f32, b| a + b;
+        "The greatest lane; NaN is kept." greatest(F32 f32) = crate::math::max;
+    }
+
+    // i32
+    memory! { I32 i32: splat_i32 load_i32 store_i32 load_partial_i32 store_partial_i32 }
+    binary! {
+        "a + b, wrapping." add_i32(I32 i32) = |a, b| a.wrapping_add(b);
+        "a - b, wrapping." sub_i32(I32 i32) = |a, b| a.wrapping_sub(b);
+        "a * b, wrapping." mul_i32(I32 i32) = |a, b| a.wrapping_mul(b);
+        "The greater one." max_i32(I32 i32) = |a, b| a.max(b);
+        "The lesser one." min_i32(I32 i32) = |a, b| a.min(b);
+        "a & b" and_i32(I32 i32) = |a, b| a & b;
+        "a | b" or_i32(I32 i32) = |a, b| a | b;
+        "a ^ b" xor_i32(I32 i32) = |a, b| a ^ b;
+    }
+    shift! {
+        "a << n, n modulo the width." shl_i32(I32 i32) = |a, n| a.wrapping_shl(n);
+        "a >> n with the sign, n modulo the width." shr_i32(I32 i32) = |a, n| a.wrapping_shr(n);
+        "a >> n with zeros, n modulo the width." shr_logical_i32(I32 i32) = |a, n| (a as u32).wrapping_shr(n) as i32;
+    }
+    compare! {
+        "a == b" eq_i32(I32 i32) = |a, b| a == b;
+        "a < b" lt_i32(I32 i32) = |a, b| a < b;
+    }
+    selection! { I32 i32: select_i32 }
+    horizontal! {
+        "Sum of the lanes, wrapping." sum_i32(I32 i32) = i32::wrapping_add;
+        "The greatest lane." greatest_i32(I32 i32) = i32::max;
+    }
+
+    // i64
+    memory! { I64 i64: splat_i64 load_i64 store_i64 load_partial_i64 store_partial_i64 }
+    binary! {
+        "a + b, wrapping." add_i64(I64 i64) = |a, b| a.wrapping_add(b);
+        "a - b, wrapping." sub_i64(I64 i64) = |a, b| a.wrapping_sub(b);
+        "a * b, wrapping." mul_i64(I64 i64) = |a, b| a.wrapping_mul(b);
+        "The greater one." max_i64(I64 i64) = |a, b| a.max(b);
+        "The lesser one." min_i64(I64 i64) = |a, b| a.min(b);
+        "a & b" and_i64(I64 i64) = |a, b| a & b;
+        "a | b" or_i64(I64 i64) = |a, b| a | b;
+        "a ^ b" xor_i64(I64 i64) = |a, b| a ^ b;
+    }
+    shift! {
+        "a << n, n modulo the width." shl_i64(I64 i64) = |a, n| a.wrapping_shl(n);
+        "a >> n with the sign, n modulo the width." shr_i64(I64 i64) = |a, n| a.wrapping_shr(n);
+        "a >> n with zeros, n modulo the width." shr_logical_i64(I64 i64) = |a, n| (a as u64).wrapping_shr(n) as i64;
+    }
+    compare! {
+        "a == b" eq_i64(I64 i64) = |a, b| a == b;
+        "a < b" lt_i64(I64 i64) = |a, b| a < b;
+    }
+    selection! { I64 i64: select_i64 }
+    horizontal! {
+        "Sum of the lanes, wrapping." sum_i64(I64 i64) = i64::wrapping_add;
+        "The greatest lane." greatest_i64(I64 i64) = i64::max;
+    }
+
+    // u8
+    memory! { U8 u8: splat_u8 load_u8 store_u8 load_partial_u8 store_partial_u8 }
+    binary! {
+        "a + b, wrapping." add_u8(U8 u8) = |a, b| a.wrapping_add(b);
+        "a - b, wrapping." sub_u8(U8 u8) = |a, b| a.wrapping_sub(b);
+        "The greater one." max_u8(U8 u8) = |a, b| a.max(b);
+        "The lesser one." min_u8(U8 u8) = |a, b| a.min(b);
+        "a & b" and_u8(U8 u8) = |a, b| a & b;
+        "a | b" or_u8(U8 u8) = |a, b| a | b;
+        "a ^ b" xor_u8(U8 u8) = |a, b| a ^ b;
+    }
+    compare! {
+        "a == b" eq_u8(U8 u8) = |a, b| a == b;
+        "a < b" lt_u8(U8 u8) = |a, b| a < b;
+    }
+    selection! { U8 u8: select_u8 }
+    /// Sum of the lanes.
+    #[inline(always)]
+    fn sum_u8(self, a: Self::U8) -> u32 {
+        self.sum_i32(self.u8_to_i32(a)) as u32
+    }
+    horizontal! {
+        "The greatest lane." greatest_u8(U8 u8) = u8::max;
+    }
+
+    // Conversions.
+    conversion! {
+        "Nearest number." i32_to_f32(I32 i32) -> F32 = |a| a as f32;
+        "Towards zero, saturating; NaN gives 0." f32_to_i32(F32 f32) -> I32 = |a| a as i32;
+        "The bits of the numbers." f32_to_bits(F32 f32) -> I32 = |a| a.to_bits() as i32;
+        "The numbers with these bits." bits_to_f32(I32 i32) -> F32 = |a| f32::from_bits(a as u32);
+        "The same numbers." i32_to_i64(I32 i32) -> I64 = |a| i64::from(a);
+        "The low 32 bits." i64_to_i32(I64 i64) -> I32 = |a| a as i32;
+        "The same numbers." u8_to_i32(U8 u8) -> I32 = |a| i32::from(a);
+        "The nearest number from 0 to 255." i32_to_u8(I32 i32) -> U8 = |a| a.clamp(0, 255) as u8;
+    }
+}
