@@ -44,6 +44,8 @@ pub struct EmitOptions {
     pub weights: WeightsAccess,
     /// Path of the runtime crate.
     pub runtime: String,
+    /// Names of the instruction sets (`Avx2`, ...) that may be used; empty for all.
+    pub isas: Vec<String>,
     /// Emits the defining loops of every step instead of kernels.
     pub reference: bool,
     /// The model's XML, for line numbers in comments.
@@ -56,6 +58,7 @@ impl Default for EmitOptions {
             module: Some("model".to_owned()),
             weights: WeightsAccess::Embedded("\"model.weights.bin\"".to_owned()),
             runtime: "::include_ir".to_owned(),
+            isas: Vec::new(),
             reference: false,
             source: None,
         }

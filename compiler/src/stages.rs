@@ -121,6 +121,7 @@ impl<'a> Compilation<'a> {
         let options = EmitOptions {
             module: Some(module.clone()),
             weights: weights_access(self.options, &weights_name, plan.weight_bytes),
+            isas: self.options.isa.members().iter().map(|isa| format!("{isa:?}")).collect(),
             reference: self.options.kernels == Kernels::Reference,
             source: Some(self.source.text()),
             ..EmitOptions::default()

@@ -181,6 +181,7 @@ fn run(
         false => (quote!(Outputs<#output>), outputs, TokenStream::new()),
     };
     let regions = output_regions(program, plan, interface)?;
+    let context = context(&options.isas);
     Ok(quote! {
         impl super::Model {
             #[doc = " Runs the model once."]
@@ -189,7 +190,7 @@ fn run(
                 #convert
                 #checks
                 #dims
-                let cx = self.memory.isa.cx();
+                let cx = self.memory.isa.#context;
                 let rt::Memory { arena, state, .. } = &mut self.memory;
                 #bind_weights
                 #calls
@@ -199,6 +200,15 @@ fn run(
             }
         }
     })
+}
+
+/// How `run` finds its instruction set.
+fn context(isas: &[String]) -> TokenStream {
+    if isas.is_empty() {
+        return quote!(cx());
+    }
+    let isas = isas.iter().map(|isa| quote::format_ident!("{isa}"));
+    quote!(cx_among(&[#(rt::Isa::#isas),*]))
 }
 
 fn errors_doc() -> TokenStream {

@@ -131,6 +131,16 @@ impl IsaCell {
         Cx { isa, team: PhantomData }
     }
 
+    /// The cached context; on first use the best available one of `allowed` (plain Rust if none is).
+    #[must_use]
+    pub fn cx_among(&self, allowed: &[Isa]) -> Cx<'static> {
+        if self.0.load(Ordering::Relaxed) == 0 {
+            let best = allowed.iter().filter(|isa| isa.is_available()).max().copied().unwrap_or(Isa::Scalar);
+            self.0.store(best as u8, Ordering::Relaxed);
+        }
+        self.cx()
+    }
+
     /// Forces an instruction set (tests, measurements); `false` if this machine lacks it.
     pub fn force(&self, isa: Isa) -> bool {
         let available = isa.is_available();
@@ -167,6 +177,9 @@ mod tests {
         assert_eq!(cell.0.load(Ordering::Relaxed), 0);
         assert_eq!(cell.cx().isa(), Isa::detect());
         assert!(cell.force(Isa::Scalar));
+        assert_eq!(IsaCell::new().cx_among(&[Isa::Scalar]).isa(), Isa::Scalar);
+        assert_eq!(IsaCell::new().cx_among(&[]).isa(), Isa::Scalar);
+        assert_eq!(IsaCell::new().cx_among(&Isa::ALL).isa(), Isa::detect());
         assert_eq!(cell.cx().isa(), Isa::Scalar);
     }
 }
