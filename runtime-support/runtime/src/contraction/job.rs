@@ -126,6 +126,7 @@ pub(crate) struct Place {
 }
 
 /// `p + by`, or null.
+#[inline(always)]
 pub(crate) fn offset(p: *const f32, by: usize) -> *const f32 {
     if p.is_null() { p } else { p.wrapping_add(by) }
 }

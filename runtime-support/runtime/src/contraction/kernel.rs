@@ -14,6 +14,7 @@ const AHEAD: usize = 16;
 static ZERO_ROW: [f32; ZEROS] = [0.0; ZEROS];
 
 /// Everything a micro-kernel needs to know about its tile.
+#[derive(Clone, Copy)]
 pub(crate) struct Args<'a> {
     pub c: &'a Contraction,
     /// The rows of the tile; there may be more behind them.

@@ -1,4 +1,4 @@
-//! Walks batches, blocks of rows, tiles, lists of taps and channels, and calls the micro-kernels.
+//! Walks batches, blocks of rows, runs of rows with the same taps, and channels, and calls the micro-kernels.
 use super::kernel::{KernelSet, LIST, MOST_COLS, ROWS, TapAt, WindowArgs, of};
 use super::{Divisor, Operation};
 use crate::contraction::job::{Job, Place, offset};
@@ -8,20 +8,20 @@ use crate::contraction::{Contraction, Epilogue, Tile};
 use crate::cx::Cx;
 use crate::raw::{Dst, Src};
 
-/// Rows of a tile, and the channels done at a time.
-struct Strip<'a> {
-    /// The rows; not all of them may be in use.
-    tabled: &'a [Row; ROWS],
+/// Consecutive rows of which the same taps are not in the padding: most of a line of pixels, or a pixel at its end.
+struct Run<'a> {
+    rows: &'a [Row],
     /// First row in the batch.
     first_row: usize,
-    rows: usize,
-    divisors: [f32; ROWS],
+    /// The taps, if the list holds them.
+    list: [TapAt; LIST],
+    /// How many there are.
+    taps: usize,
+    divisor: f32,
 }
 
 /// # Safety
 /// The geometry fits all operands.
-// A frame of its own: the block of one kernel is off the stack when the next one runs.
-#[inline(never)]
 pub(super) unsafe fn run(
     c: &Contraction,
     cx: Cx<'_>,
@@ -36,18 +36,26 @@ pub(super) unsafe fn run(
     for i0 in 0..c.batches[0].extent {
         for i1 in 0..c.batches[1].extent {
             let job = Job::new(c, [i0, i1], a, w, &mut out, &epilogue);
+            let buffered = job.accumulate || epilogue.then.is_some();
             let mut first = 0;
             while first < m {
                 let n = BLOCK.min(m - first);
                 fill(c, &mut block, first, n);
-                let mut row = 0;
-                for tabled in block.as_chunks::<ROWS>().0.iter().take(n.div_ceil(ROWS)) {
-                    let rows = ROWS.min(n - row);
-                    let mut strip = Strip { tabled, first_row: first + row, rows, divisors: [1.0; ROWS] };
-                    strip.divide(c, operation);
-                    // SAFETY: promised by the caller.
-                    unsafe { strip.run(&job, kernels, operation, &mut epilogue.then) };
-                    row += rows;
+                let mut first_row = first;
+                let rows = block.get(..n).unwrap_or_default();
+                for rows in rows.chunk_by(|a, b| a.first == b.first && a.count == b.count) {
+                    let mut run =
+                        Run { rows, first_row, list: [TapAt { at: 0, index: 0 }; LIST], taps: 0, divisor: 1.0 };
+                    run.list_taps(c, operation);
+                    // A tile that waits in a buffer, for further taps or for a closure, is small.
+                    let together = !buffered && run.taps <= LIST;
+                    let most = if together { BLOCK } else { ROWS };
+                    for rows in rows.chunks(most) {
+                        (run.rows, run.first_row) = (rows, first_row);
+                        // SAFETY: promised by the caller.
+                        unsafe { run.compute(&job, kernels, operation, together, &mut epilogue.then) };
+                        first_row += rows.len();
+                    }
                 }
                 first += n;
             }
@@ -55,48 +63,27 @@ pub(super) unsafe fn run(
     }
 }
 
-impl Strip<'_> {
-    /// Which rows are not in the padding at tap `index`.
-    #[inline(always)]
-    fn valid(&self, c: &Contraction, axis: u8, index: usize) -> u32 {
-        valid_rows::<ROWS>(self.tabled, &c.bounds, axis, index)
-    }
-
-    /// Sets the divisors.
-    fn divide(&mut self, c: &Contraction, operation: Operation) {
-        match operation {
-            Operation::Average(Divisor::Fixed(divisor)) => self.divisors = [divisor; ROWS],
-            Operation::Average(Divisor::InBounds) => {
-                let mut count = [0.0f32; ROWS];
-                self.taps(c, |tap| {
-                    for (i, count) in count.iter_mut().enumerate() {
-                        *count += if tap.rows >> i & 1 == 1 { 1.0 } else { 0.0 };
-                    }
-                });
-                self.divisors = count.map(|count| count.max(1.0));
-            }
-            _ => {}
-        }
-    }
-
-    /// Calls `f` for every tap that some row needs.
-    fn taps(&self, c: &Contraction, mut f: impl FnMut(TapAt)) {
-        let inside = self.tabled.iter().take(self.rows).all(|row| row.inside);
-        let all = (1 << ROWS) - 1;
-        let valid = |axis, index| if inside { all } else { self.valid(c, axis, index) };
+impl Run<'_> {
+    /// Calls `f` for every tap.
+    fn each_tap(&self, c: &Contraction, mut f: impl FnMut(TapAt)) {
+        let Some(row) = self.rows.first_chunk::<1>() else { return };
+        let [inside] = row.each_ref().map(|row| row.inside);
+        let valid = |axis, index| inside || valid_rows::<1>(row, &c.bounds, axis, index) == 1;
         let [t0, t1, t2, t3] = c.taps;
         let mut index = 0;
         for i0 in 0..t0.extent {
-            let mask0 = valid(0, i0);
+            let valid0 = valid(0, i0);
             for i1 in 0..t1.extent {
-                let mask1 = mask0 & valid(1, i1);
+                let valid1 = valid0 && valid(1, i1);
                 for i2 in 0..t2.extent {
-                    let mask2 = mask1 & valid(2, i2);
+                    if !(valid1 && valid(2, i2)) {
+                        index += t3.extent;
+                        continue;
+                    }
                     let at = step(i0, t0.a).wrapping_add(step(i1, t1.a)).wrapping_add(step(i2, t2.a));
                     for i3 in 0..t3.extent {
-                        let rows = mask2 & valid(3, i3);
-                        if rows != 0 {
-                            f(TapAt { at: at.wrapping_add(step(i3, t3.a)), index, rows });
+                        if valid(3, i3) {
+                            f(TapAt { at: at.wrapping_add(step(i3, t3.a)), index });
                         }
                         index += 1;
                     }
@@ -105,37 +92,46 @@ impl Strip<'_> {
         }
     }
 
-    /// All channels of the strip.
-    ///
-    /// # Safety
-    /// The geometry fits all operands.
-    unsafe fn run(
-        &self,
-        job: &Job<'_>,
-        kernels: &[&KernelSet],
-        operation: Operation,
-        then: &mut Option<&mut dyn FnMut(Tile<'_>)>,
-    ) {
-        let mut list = [TapAt { at: 0, index: 0, rows: 0 }; LIST];
-        let mut taps = 0;
-        self.taps(job.c, |tap| {
+    /// Lists the taps and sets the divisor.
+    fn list_taps(&mut self, c: &Contraction, operation: Operation) {
+        let (mut list, mut taps) = (self.list, 0);
+        self.each_tap(c, |tap| {
             if let Some(slot) = list.get_mut(taps) {
                 *slot = tap;
             }
             taps += 1;
         });
+        (self.list, self.taps) = (list, taps);
+        self.divisor = match operation {
+            Operation::Average(Divisor::Fixed(divisor)) => divisor,
+            Operation::Average(Divisor::InBounds) => taps.max(1) as f32,
+            _ => 1.0,
+        };
+    }
+
+    /// All channels of the run, as many as possible `together` in one call.
+    ///
+    /// # Safety
+    /// The geometry fits all operands.
+    unsafe fn compute(
+        &self,
+        job: &Job<'_>,
+        kernels: &[&KernelSet],
+        operation: Operation,
+        together: bool,
+        then: &mut Option<&mut dyn FnMut(Tile<'_>)>,
+    ) {
         let mut column = 0;
         while column < job.c.cols {
             let Some(set) = kernels.iter().find(|set| set.cols <= job.c.cols - column) else { return };
-            let kernels = match operation {
-                Operation::Depthwise => &set.depthwise,
-                Operation::Max => &set.max,
-                Operation::Average(_) => &set.average,
+            let kernel = match operation {
+                Operation::Depthwise => set.depthwise,
+                Operation::Max => set.max,
+                Operation::Average(_) => set.average,
             };
-            let Some(kernel) = self.rows.checked_sub(1).and_then(|i| kernels.get(i)) else { return };
             let args = Args {
                 c: job.c,
-                rows: self.tabled,
+                rows: self.rows,
                 a: job.a.wrapping_add(column),
                 w: job.w.wrapping_add(column),
                 w_stride: job.c.cols,
@@ -145,44 +141,44 @@ impl Strip<'_> {
                 residual: offset(job.residual, column),
                 clamp: job.clamp,
             };
-            let place = Place { rows: self.rows, cols: set.cols, first_row: self.first_row, first_col: column };
+            // `max` tells the compiler that division cannot fail.
+            let tiles = if together { (job.c.cols - column) / set.cols.max(1) } else { 1 };
+            let place = Place { rows: self.rows.len(), cols: set.cols, first_row: self.first_row, first_col: column };
             let compute = |args: &Args<'_>| {
                 let mut partial = [0.0f32; ROWS * MOST_COLS];
-                let (first, last, divisors) = (true, true, self.divisors);
-                let mut call =
-                    WindowArgs { tile: args, taps: &[], partial: partial.as_mut_ptr(), first, last, divisors };
-                if taps <= LIST {
-                    call.taps = list.get(..taps).unwrap_or_default();
+                let taps = self.list.get(..self.taps).unwrap_or_default();
+                let (partial, divisor) = (partial.as_mut_ptr(), self.divisor);
+                let call = WindowArgs { tile: args, tiles, taps, partial, first: true, last: true, divisor };
+                if self.taps <= LIST {
                     // SAFETY: as checked for the geometry; the kernel is of the context's instruction set.
                     return unsafe { kernel(&call) };
                 }
                 // SAFETY: as above.
-                unsafe { self.long(job.c, taps, &mut call, *kernel) }
+                unsafe { self.long(job.c, call, kernel) }
             };
             // SAFETY: promised by the caller.
             unsafe { job.tile(set.cols, args, &place, then, compute) };
-            column += set.cols;
+            column += tiles * set.cols;
         }
     }
 
-    /// More taps than the list holds: several calls that hand their accumulators on.
+    /// More taps than the list holds, at most `ROWS` rows: several calls that hand their accumulators on.
     ///
     /// # Safety
     /// As the kernel.
-    unsafe fn long(&self, c: &Contraction, taps: usize, call: &mut WindowArgs<'_>, kernel: super::kernel::Kernel) {
-        let mut list = [TapAt { at: 0, index: 0, rows: 0 }; LIST];
+    unsafe fn long(&self, c: &Contraction, call: WindowArgs<'_>, kernel: super::kernel::Kernel) {
+        let mut list = [TapAt { at: 0, index: 0 }; LIST];
         let (mut used, mut done) = (0, 0);
-        let WindowArgs { tile, partial, divisors, .. } = *call;
-        self.taps(c, |tap| {
+        self.each_tap(c, |tap| {
             if let Some(slot) = list.get_mut(used) {
                 *slot = tap;
             }
             used += 1;
-            if used == LIST || done + used == taps {
-                let (first, last) = (done == 0, done + used == taps);
+            if used == LIST || done + used == self.taps {
+                let (first, last) = (done == 0, done + used == self.taps);
                 let taps = list.get(..used).unwrap_or_default();
                 // SAFETY: promised by the caller.
-                unsafe { kernel(&WindowArgs { tile, taps, partial, first, last, divisors }) };
+                unsafe { kernel(&WindowArgs { taps, first, last, ..call }) };
                 done += used;
                 used = 0;
             }

@@ -2,52 +2,56 @@
 // Register tiles are indexed by constants: iterators over several of them at once hide that.
 #![allow(clippy::needless_range_loop)]
 
+use crate::contraction::job::offset;
 use crate::contraction::kernel::{Args, finish};
+use crate::contraction::table::Row;
 use crate::isa::Isa;
 use crate::isa::scalar::{Scalar, Single};
 use crate::simd::Simd;
 
-/// Rows of a tile.
+/// Rows that are computed at once; a call may have more, unless they wait in a buffer.
 pub(super) const ROWS: usize = 4;
 /// Greatest number of columns of a tile.
 pub(super) const MOST_COLS: usize = 32;
 /// Taps that are listed at a time.
 pub(super) const LIST: usize = 64;
 
-/// A tap of the window at one tile.
+/// A tap of the window that is not in the padding.
 #[derive(Clone, Copy)]
 pub(super) struct TapAt {
     /// Elements from the tile's rows.
     pub at: isize,
     /// Index among all taps.
     pub index: usize,
-    /// Bit i: row i of the tile is not in the padding.
-    pub rows: u32,
 }
 
-/// Everything a micro-kernel needs to know about its tile.
+/// Everything a micro-kernel needs to know about its rows, which all have the same taps.
+#[derive(Clone, Copy)]
 pub(super) struct WindowArgs<'a> {
+    /// The rows, from the first column on.
     pub tile: &'a Args<'a>,
+    /// Adjacent tiles of the kernel's width; 1 unless rows go straight to the result.
+    pub tiles: usize,
     pub taps: &'a [TapAt],
     /// Accumulators between lists of taps: rows of `MOST_COLS`.
     pub partial: *mut f32,
     /// Whether this is the first, the last list of taps.
     pub first: bool,
     pub last: bool,
-    /// Divisor of each row (average only).
-    pub divisors: [f32; ROWS],
+    /// Average only.
+    pub divisor: f32,
 }
 
 /// # Safety
 /// The machine has the instruction set; all addresses are valid for the kernel's rows and columns.
 pub(super) type Kernel = unsafe fn(&WindowArgs<'_>);
 
-/// Kernels of one width, for 1.. `ROWS` rows, per operation.
+/// Kernels of one width, for any number of rows, per operation.
 pub(super) struct KernelSet {
     pub cols: usize,
-    pub depthwise: [Kernel; ROWS],
-    pub max: [Kernel; ROWS],
-    pub average: [Kernel; ROWS],
+    pub depthwise: Kernel,
+    pub max: Kernel,
+    pub average: Kernel,
 }
 
 const DEPTHWISE: u8 = 0;
@@ -64,23 +68,74 @@ fn combine<S: Simd, const OPERATION: u8>(s: S, acc: S::F32, x: S::F32, w: S::F32
     }
 }
 
-/// The whole tile.
+/// All rows, `ROWS` at a time, the rest one by one; for each all columns, so that the input streams.
 ///
 /// # Safety
 /// As [`Kernel`]; the caller is compiled for the instruction set of `S`.
 #[inline(always)]
-unsafe fn tile<S: Simd, const OPERATION: u8, const MR: usize, const NV: usize>(s: S, args: &WindowArgs<'_>) {
-    let (t, all) = (args.tile, (1u32 << MR) - 1);
+unsafe fn rows<S: Simd, const OPERATION: u8, const NV: usize>(s: S, args: &WindowArgs<'_>) {
+    let (tiles, rest) = args.tile.rows.as_chunks::<ROWS>();
+    let mut done = 0;
+    for rows in tiles {
+        // SAFETY: promised by the caller.
+        unsafe { columns::<S, OPERATION, ROWS, NV>(s, args, rows, done) };
+        done += ROWS;
+    }
+    for row in rest {
+        // SAFETY: promised by the caller.
+        unsafe { columns::<S, OPERATION, 1, NV>(s, args, core::array::from_ref(row), done) };
+        done += 1;
+    }
+}
+
+/// All columns of MR rows.
+///
+/// # Safety
+/// As [`rows`].
+#[inline(always)]
+unsafe fn columns<S: Simd, const OPERATION: u8, const MR: usize, const NV: usize>(
+    s: S,
+    args: &WindowArgs<'_>,
+    rows: &[Row; MR],
+    done: usize,
+) {
+    for i in 0..args.tiles {
+        let (column, t) = (i * NV * S::LANES, args.tile);
+        let tile_args = Args {
+            a: t.a.wrapping_add(column),
+            w: t.w.wrapping_add(column),
+            out: t.out.wrapping_add(column + done * t.buffer),
+            bias: offset(t.bias, column),
+            residual: offset(t.residual, column),
+            ..*t
+        };
+        // SAFETY: promised by the caller.
+        unsafe { tile::<S, OPERATION, MR, NV>(s, args, &tile_args, rows, done) };
+    }
+}
+
+/// One register tile: MR rows behind `done` others, NV vectors of channels.
+///
+/// # Safety
+/// As [`rows`].
+#[inline(always)]
+unsafe fn tile<S: Simd, const OPERATION: u8, const MR: usize, const NV: usize>(
+    s: S,
+    args: &WindowArgs<'_>,
+    t: &Args<'_>,
+    tabled: &[Row; MR],
+    done: usize,
+) {
     let neutral = s.splat(if OPERATION == MAX { f32::NEG_INFINITY } else { 0.0 });
     let mut acc = [[neutral; NV]; MR];
-    let Some(tabled) = t.rows.first_chunk::<MR>() else { return };
-    let rows = tabled.map(|row| t.a.wrapping_offset(row.a));
-    // SAFETY: the caller promises MR rows and NV vectors at all valid taps, of the weights and of `partial`.
+    let rows = tabled.each_ref().map(|row| t.a.wrapping_offset(row.a));
+    let partial = |i: usize, v: usize| args.partial.wrapping_add((done + i) * MOST_COLS + v * S::LANES);
+    // SAFETY: the caller promises MR rows and NV vectors at all taps, of the weights and of `partial`.
     unsafe {
         if !args.first {
             for i in 0..MR {
                 for v in 0..NV {
-                    acc[i][v] = s.load(args.partial.add(i * MOST_COLS + v * S::LANES));
+                    acc[i][v] = s.load(partial(i, v));
                 }
             }
         }
@@ -91,36 +146,25 @@ unsafe fn tile<S: Simd, const OPERATION: u8, const MR: usize, const NV: usize>(s
                     *w = s.load(t.w.add(tap.index * t.w_stride + v * S::LANES));
                 }
             }
-            if tap.rows & all == all {
-                for i in 0..MR {
-                    for v in 0..NV {
-                        let x = s.load(rows[i].wrapping_offset(tap.at).add(v * S::LANES));
-                        acc[i][v] = combine::<S, OPERATION>(s, acc[i][v], x, w[v]);
-                    }
-                }
-            } else {
-                for i in 0..MR {
-                    if tap.rows >> i & 1 == 1 {
-                        for v in 0..NV {
-                            let x = s.load(rows[i].wrapping_offset(tap.at).add(v * S::LANES));
-                            acc[i][v] = combine::<S, OPERATION>(s, acc[i][v], x, w[v]);
-                        }
-                    }
+            for i in 0..MR {
+                for v in 0..NV {
+                    let x = s.load(rows[i].wrapping_offset(tap.at).add(v * S::LANES));
+                    acc[i][v] = combine::<S, OPERATION>(s, acc[i][v], x, w[v]);
                 }
             }
         }
         if !args.last {
             for i in 0..MR {
                 for v in 0..NV {
-                    s.store(args.partial.add(i * MOST_COLS + v * S::LANES), acc[i][v]);
+                    s.store(partial(i, v), acc[i][v]);
                 }
             }
             return;
         }
         if OPERATION == AVERAGE {
-            for i in 0..MR {
-                for v in 0..NV {
-                    acc[i][v] = s.div(acc[i][v], s.splat(args.divisors[i]));
+            for row in &mut acc {
+                for x in row {
+                    *x = s.div(*x, s.splat(args.divisor));
                 }
             }
         }
@@ -128,28 +172,26 @@ unsafe fn tile<S: Simd, const OPERATION: u8, const MR: usize, const NV: usize>(s
     }
 }
 
-/// Instantiates `tile` for all operations and rows: `kernels!(name, token, vectors, columns, attribute)`.
+/// Instantiates `rows` for all operations: `kernels!(name, token, vectors, columns, attribute)`.
 macro_rules! kernels {
     ($name:ident, $token:expr, $vectors:literal, $cols:literal, $attribute:meta) => {
         pub(super) static $name: KernelSet = KernelSet {
             cols: $cols,
-            depthwise: kernels!(@rows $token, DEPTHWISE, $vectors, $attribute, 1 2 3 4),
-            max: kernels!(@rows $token, MAX, $vectors, $attribute, 1 2 3 4),
-            average: kernels!(@rows $token, AVERAGE, $vectors, $attribute, 1 2 3 4),
+    depthwise: kernels!(@operation $token, DEPTHWISE, $vectors, $attribute),
+    max: kernels!(@operation $token, MAX, $vectors, $attribute),
+    average: kernels!(@operation $token, AVERAGE, $vectors, $attribute),
         };
     };
-    (@rows $token:expr, $operation:ident, $vectors:literal, $attribute:meta, $($rows:literal)*) => {
-        [$({
-            /// # Safety
-            /// As [`Kernel`].
-            #[$attribute]
-            unsafe fn kernel(args: &WindowArgs<'_>) {
-                // SAFETY: promised by the caller; this function has the target features.
-                unsafe { tile::<_, $operation, $rows, $vectors>($token, args) }
-            }
-            kernel
-        }),*]
-    };
+    (@operation $token:expr, $operation:ident, $vectors:literal, $attribute:meta) => {{
+        /// # Safety
+        /// As [`Kernel`].
+        #[$attribute]
+        unsafe fn kernel(args: &WindowArgs<'_>) {
+            // SAFETY: promised by the caller; this function has the target features.
+            unsafe { rows::<_, $operation, $vectors>($token, args) }
+        }
+        kernel
+    }};
 }
 
 kernels!(SINGLE_1, Single, 1, 1, inline(never));
