@@ -75,7 +75,7 @@ impl Job<'_> {
     ) {
         let mut at = 0;
         while at < width && first_col + at < self.c.cols {
-            let Some(set) = kernels.iter().find(|set| set.cols <= width - at) else {
+            let Some(set) = kernels.iter().find(|set| set.cols <= width - at && rows.len() <= set.most) else {
                 return;
             };
             let cols = set.cols.min(self.c.cols - first_col - at);

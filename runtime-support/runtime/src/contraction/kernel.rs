@@ -44,6 +44,8 @@ pub(super) type Kernel = unsafe fn(&Args<'_>);
 pub(super) struct KernelSet {
     /// Columns of the tile.
     pub cols: usize,
+    /// More rows in all than this are better off with other kernels.
+    pub most: usize,
     /// `kernels[i]` computes i + 1 rows.
     pub kernels: &'static [Kernel],
 }

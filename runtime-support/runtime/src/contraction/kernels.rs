@@ -3,9 +3,9 @@ use super::kernel::{Args, Kernel, KernelSet, Kernels, tile};
 use crate::isa::Isa;
 use crate::isa::scalar::Scalar;
 
-/// Instantiates `tile` for 1.. rows: `kernels!(name, token, vectors, columns, attribute, rows...)`.
+/// Instantiates `tile` for 1.. rows: `kernels!(name, token, vectors, columns, attribute, most, rows...)`.
 macro_rules! kernels {
-    ($name:ident, $token:expr, $vectors:literal, $cols:literal, $attribute:meta, $($rows:literal)*) => {
+    ($name:ident, $token:expr, $vectors:literal, $cols:literal, $attribute:meta, $most:expr, $($rows:literal)*) => {
         pub(super) static $name: KernelSet = {
             const KERNELS: &[Kernel] = &[$({
                 /// # Safety
@@ -17,24 +17,29 @@ macro_rules! kernels {
                 }
                 kernel
             }),*];
-            KernelSet { cols: $cols, kernels: KERNELS }
+            KernelSet { cols: $cols, most: $most, kernels: KERNELS }
         };
     };
 }
 
-kernels!(SCALAR_4, Scalar, 1, 4, inline(never), 1 2 3 4);
+/// No limit to the rows.
+const ANY: usize = usize::MAX;
+
+kernels!(SCALAR_4, Scalar, 1, 4, inline(never), ANY, 1 2 3 4);
 
 #[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
 mod x86 {
     use super::*;
     use crate::isa::{avx2::Avx2, avx512::Avx512, sse2::Sse2};
 
-    kernels!(AVX512_32, Avx512::new(), 2, 32, target_feature(enable = "avx512f,avx512vl,avx512bw,avx512dq,fma,avx2"), 1 2 3 4 5 6 7 8 9 10 11 12);
-    kernels!(AVX512_16, Avx512::new(), 1, 16, target_feature(enable = "avx512f,avx512vl,avx512bw,avx512dq,fma,avx2"), 1 2 3 4 5 6 7 8 9 10 11 12);
-    kernels!(AVX2_16, Avx2::new(), 2, 16, target_feature(enable = "avx2,fma"), 1 2 3 4 5 6);
-    kernels!(AVX2_8, Avx2::new(), 1, 8, target_feature(enable = "avx2,fma"), 1 2 3 4 5 6);
-    kernels!(SSE2_8, Sse2::new(), 2, 8, target_feature(enable = "sse2"), 1 2 3 4);
-    kernels!(SSE2_4, Sse2::new(), 1, 4, target_feature(enable = "sse2"), 1 2 3 4);
+    kernels!(AVX512_32, Avx512::new(), 2, 32, target_feature(enable = "avx512f,avx512vl,avx512bw,avx512dq,fma,avx2"), ANY, 1 2 3 4 5 6 7 8 9 10 11 12);
+    kernels!(AVX512_16, Avx512::new(), 1, 16, target_feature(enable = "avx512f,avx512vl,avx512bw,avx512dq,fma,avx2"), ANY, 1 2 3 4 5 6 7 8 9 10 11 12);
+    // A whole panel of weights is read once, in order.
+    kernels!(AVX2_32, Avx2::new(), 4, 32, target_feature(enable = "avx2,fma"), 2, 1 2);
+    kernels!(AVX2_16, Avx2::new(), 2, 16, target_feature(enable = "avx2,fma"), ANY, 1 2 3 4 5 6);
+    kernels!(AVX2_8, Avx2::new(), 1, 8, target_feature(enable = "avx2,fma"), ANY, 1 2 3 4 5 6);
+    kernels!(SSE2_8, Sse2::new(), 2, 8, target_feature(enable = "sse2"), ANY, 1 2 3 4);
+    kernels!(SSE2_4, Sse2::new(), 1, 4, target_feature(enable = "sse2"), ANY, 1 2 3 4);
 }
 
 #[cfg(all(target_arch = "aarch64", target_feature = "neon"))]
@@ -42,9 +47,9 @@ mod arm {
     use super::*;
     use crate::isa::neon::Neon;
 
-    kernels!(NEON_16, Neon, 4, 16, inline(never), 1 2 3 4 5 6);
-    kernels!(NEON_8, Neon, 2, 8, inline(never), 1 2 3 4 5 6 7 8);
-    kernels!(NEON_4, Neon, 1, 4, inline(never), 1 2 3 4 5 6 7 8);
+    kernels!(NEON_16, Neon, 4, 16, inline(never), ANY, 1 2 3 4 5 6);
+    kernels!(NEON_8, Neon, 2, 8, inline(never), ANY, 1 2 3 4 5 6 7 8);
+    kernels!(NEON_4, Neon, 1, 4, inline(never), ANY, 1 2 3 4 5 6 7 8);
 }
 
 #[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
@@ -52,8 +57,8 @@ mod wasm {
     use super::*;
     use crate::isa::wasm128::Wasm128;
 
-    kernels!(WASM_8, Wasm128, 2, 8, inline(never), 1 2 3 4);
-    kernels!(WASM_4, Wasm128, 1, 4, inline(never), 1 2 3 4);
+    kernels!(WASM_8, Wasm128, 2, 8, inline(never), ANY, 1 2 3 4);
+    kernels!(WASM_4, Wasm128, 1, 4, inline(never), ANY, 1 2 3 4);
 }
 
 /// The kernels of an instruction set; the narrowest is always 4 columns wide.
@@ -62,7 +67,7 @@ pub(super) fn of(isa: Isa) -> Kernels {
         #[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
         Isa::Avx512 => const { &[&x86::AVX512_32, &x86::AVX512_16, &x86::AVX2_8, &x86::SSE2_4] },
         #[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
-        Isa::Avx2 => const { &[&x86::AVX2_16, &x86::AVX2_8, &x86::SSE2_4] },
+        Isa::Avx2 => const { &[&x86::AVX2_32, &x86::AVX2_16, &x86::AVX2_8, &x86::SSE2_4] },
         #[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
         Isa::Sse2 => const { &[&x86::SSE2_8, &x86::SSE2_4] },
         #[cfg(all(target_arch = "aarch64", target_feature = "neon"))]
