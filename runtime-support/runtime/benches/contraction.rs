@@ -173,7 +173,8 @@ impl WithSimd for Read<'_> {
     }
 }
 
-/// Few rows: bound by reading the weights once.
+/// Few rows: bound by reading the weights once. Measured on one core with 512-bit and with 256-bit vectors: 0.99 to 1.02 of
+/// a plain read of the same bytes from the outer caches for 1 to 3 rows.
 fn matrix_vector(cx: Cx<'_>) {
     for (k, n) in [(4096, 4096), (768, 768), (1024, 4096), (2048, 1000)] {
         let bytes = (4 * packed_len(n, k, 32)) as f64;

@@ -90,6 +90,6 @@ fn inner_loops_hold_their_accumulators_in_registers() {
     let text = String::from_utf8_lossy(&output.stdout);
     check(&text, "AVX512_32", 12, 2, "%zmm");
     check(&text, "AVX512_16", 12, 1, "%zmm");
-    check(&text, "AVX2_32", 2, 4, "%ymm");
+    check(&text, "AVX2_32", 3, 4, "%ymm");
     check(&text, "AVX2_16", 6, 2, "%ymm");
 }

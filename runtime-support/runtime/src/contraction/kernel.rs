@@ -113,20 +113,34 @@ unsafe fn accumulate<S: Simd, const MR: usize, const NV: usize>(
     for d in 0..len {
         // SAFETY: d < len.
         unsafe {
-            let mut columns = [s.splat(0.0); NV];
-            for (v, column) in columns.iter_mut().enumerate() {
-                *column = s.load(w.add(v * S::LANES));
-            }
             for v in (0..NV).step_by(16 / S::LANES.min(16)) {
                 s.prefetch(w.wrapping_add(AHEAD * w_stride + v * S::LANES));
             }
-            w = w.add(w_stride);
-            for i in 0..MR {
-                let x = s.splat(*rows[i].add(d));
+            // Registers hold the fewer of both, rows or columns.
+            if MR < NV {
+                let mut x = [s.splat(0.0); MR];
+                for (x, row) in x.iter_mut().zip(rows) {
+                    *x = s.splat(*row.add(d));
+                }
                 for v in 0..NV {
-                    acc[i][v] = s.mul_add(x, columns[v], acc[i][v]);
+                    let column = s.load(w.add(v * S::LANES));
+                    for i in 0..MR {
+                        acc[i][v] = s.mul_add(x[i], column, acc[i][v]);
+                    }
+                }
+            } else {
+                let mut columns = [s.splat(0.0); NV];
+                for (v, column) in columns.iter_mut().enumerate() {
+                    *column = s.load(w.add(v * S::LANES));
+                }
+                for i in 0..MR {
+                    let x = s.splat(*rows[i].add(d));
+                    for v in 0..NV {
+                        acc[i][v] = s.mul_add(x, columns[v], acc[i][v]);
+                    }
                 }
             }
+            w = w.add(w_stride);
         }
     }
     w
