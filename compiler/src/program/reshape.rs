@@ -21,10 +21,10 @@ pub fn view(layout: &Layout, from: &[Dim], to: &[Dim]) -> Option<Layout> {
             if started && inside == outside {
                 break;
             }
-            if i > 0 && (!started || difference.max < 0) {
+            if i > 0 && (!started || difference.max <= 0) {
                 i -= 1;
                 inside = inside * source[i].0;
-            } else if j > 0 && (!started || difference.min > 0) {
+            } else if j > 0 && (!started || difference.min >= 0) {
                 j -= 1;
                 outside = outside * &to[wanted[j]];
             } else {
