@@ -8,6 +8,7 @@ pub mod comparison;
 pub mod concat;
 pub mod convert;
 pub mod convolution;
+pub mod find;
 pub mod gather;
 pub mod generate;
 pub mod io;
@@ -41,6 +42,7 @@ pub const FAMILIES: &[&[OpDef]] = &[
     concat::OPS,
     convert::OPS,
     convolution::OPS,
+    find::OPS,
     gather::OPS,
     generate::OPS,
     io::OPS,

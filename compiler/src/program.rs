@@ -20,10 +20,11 @@ pub use kernel::Kernel;
 pub use nest::{Access, Axis, Bound, Nest, Reduction};
 pub use verify::{scalar_types, verify};
 
-use crate::dim::{Dim, product};
+use crate::dim::{Dim, Variable, product};
 use crate::element::ElementType;
 use crate::graph::{Interface, Origin, VariableInfo};
 use crate::tensor::Tensor;
+use include_ir_runtime::calls;
 
 /// A buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -127,19 +128,38 @@ pub struct Loop {
     pub body: Block,
 }
 
-/// A call of a runtime function.
+/// A function of the runtime that is no loop nest.
+#[derive(Clone, Copy, Debug)]
+pub struct Function {
+    /// Its name in the runtime's module `calls`.
+    pub name: &'static str,
+    /// The function itself: the interpreter calls what generated code calls.
+    pub run: calls::Function,
+}
+
+/// The function of this name in the runtime's module `calls`.
+#[macro_export]
+macro_rules! function {
+    ($name:ident) => {
+        $crate::program::Function { name: stringify!($name), run: ::include_ir_runtime::calls::$name }
+    };
+}
+
+/// A call of a runtime function. Its tensors are row-major, of the element types f32, f64, i32, i64, u8 or boolean.
 #[derive(Clone, Debug)]
 pub struct Call {
-    /// Its name in the runtime's versioned private interface.
-    pub function: &'static str,
+    /// What is called.
+    pub function: Function,
     /// Tensors it reads.
     pub inputs: Vec<BufferId>,
-    /// Tensors it writes.
+    /// Tensors it writes, working memory last.
     pub outputs: Vec<BufferId>,
-    /// Sizes and attributes, in the order of the function's parameters.
-    pub arguments: Vec<Dim>,
-    /// Run-time sizes that the function returns (counts of data-dependent results).
-    pub sizes: Vec<u32>,
+    /// Attributes that are integers, and sizes, in the order that the function documents.
+    pub integers: Vec<Dim>,
+    /// Attributes that are numbers, in the order that the function documents.
+    pub floats: Vec<f32>,
+    /// Run-time sizes that the function finds.
+    pub sizes: Vec<Variable>,
 }
 
 /// Steps in execution order.
@@ -225,6 +245,31 @@ impl Program {
     /// The buffer with this number, to change.
     pub fn buffer_mut(&mut self, id: BufferId) -> &mut Buffer {
         &mut self.buffers[id.0 as usize]
+    }
+
+    /// By buffer, whether its layout is final: functions and control flow take tensors as they are.
+    pub fn fixed_layouts(&self) -> Vec<bool> {
+        let mut fixed = vec![false; self.buffers.len()];
+        let mut blocks = vec![&self.root];
+        while let Some(block) = blocks.pop() {
+            for step in &block.steps {
+                let mut fix = |buffer: &BufferId| fixed[buffer.0 as usize] = true;
+                match &step.kind {
+                    StepKind::Nest(_) | StepKind::Kernel(_) | StepKind::Reshape { .. } => {}
+                    StepKind::Call(call) => call.inputs.iter().chain(&call.outputs).for_each(fix),
+                    StepKind::If { condition, then, otherwise } => {
+                        fix(condition);
+                        blocks.extend([then, otherwise]);
+                    }
+                    StepKind::Loop(step) => {
+                        step.trip_count.iter().chain(&step.condition).chain(&step.current).for_each(&mut fix);
+                        step.carried.iter().flat_map(|(end, start)| [end, start]).for_each(fix);
+                        blocks.push(&step.body);
+                    }
+                }
+            }
+        }
+        fixed
     }
 
     /// Physical element index of a logical one, relative to the start of the storage.

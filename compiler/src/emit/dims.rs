@@ -1,6 +1,7 @@
 //! Index and size expressions as Rust expressions over `usize`, without overflow and without panics.
 
 use crate::dim::{Atom, Dim, Interval};
+use crate::program::Program;
 use proc_macro2::{Ident, Literal, TokenStream};
 use quote::{format_ident, quote};
 use std::collections::BTreeMap;
@@ -19,6 +20,25 @@ pub struct Scope {
 /// The parameter that holds a run-time size.
 pub fn variable(id: u32) -> Ident {
     format_ident!("d{id}")
+}
+
+/// Whether steps find sizes while the model runs.
+pub fn found(program: &Program) -> bool {
+    program.variables.iter().any(|info| info.source.is_none())
+}
+
+/// The type of the parameter `dims`: all run-time sizes. Where steps find some of them, two more values say which one was
+/// out of its bounds.
+pub fn ty(program: &Program, mutable: bool) -> TokenStream {
+    let count = Literal::usize_unsuffixed(program.variables.len() + if found(program) { 2 } else { 0 });
+    if mutable { quote!(&mut [usize; #count]) } else { quote!(&[usize; #count]) }
+}
+
+/// The pattern that names all run-time sizes in `dims`.
+pub fn unpacked(program: &Program) -> TokenStream {
+    let names = program.variables.iter().map(|info| variable(info.variable.id));
+    let rest = found(program).then(|| quote!(..));
+    quote!([#(#names,)* #rest])
 }
 
 impl Scope {

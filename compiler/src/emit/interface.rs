@@ -205,14 +205,7 @@ pub fn checks(program: &Program, interface: &Interface) -> Result<TokenStream, D
         }
     }
     let scope = super::dims::Scope::default();
-    for (left, right) in &program.checks {
-        let (text, left, right) = (format!("{left} = {right}"), scope.index(left), scope.index(right));
-        statements.extend(quote! {
-            if #left != #right {
-                return Err(rt::RunError::Mismatch { name: #text, left: #left, right: #right });
-            }
-        });
-    }
+    statements.extend(equalities(program, false));
     for field in interface.inputs.iter().filter(|field| field.dynamic) {
         let (ident, text) = (field.ident(), &field.name);
         for (axis, dim) in field.dims.iter().enumerate() {
@@ -243,6 +236,52 @@ pub fn checks(program: &Program, interface: &Interface) -> Result<TokenStream, D
         });
     }
     Ok(statements)
+}
+
+/// Run-time checks of sizes that must be equal: those that depend on sizes that steps find, or the others.
+fn equalities(program: &Program, found: bool) -> TokenStream {
+    let scope = super::dims::Scope::default();
+    let late = |dim: &Dim| {
+        let mut late = false;
+        dim.for_each_atom(&mut |atom| {
+            if let Atom::Variable(v) = atom {
+                late |= program.variables.get(v.id as usize).is_some_and(|info| info.source.is_none());
+            }
+        });
+        late
+    };
+    let pairs = program.checks.iter().filter(|(left, right)| (late(left) || late(right)) == found);
+    let statements = pairs.map(|(left, right)| {
+        let (text, left, right) = (format!("{left} = {right}"), scope.index(left), scope.index(right));
+        quote! {
+            if #left != #right {
+                return Err(rt::RunError::Mismatch { name: #text, left: #left, right: #right });
+            }
+        }
+    });
+    quote!(#(#statements)*)
+}
+
+/// After all steps: names the sizes that steps found, and checks them.
+pub fn late_checks(program: &Program) -> Result<TokenStream, Diagnostic> {
+    if !super::dims::found(program) {
+        return Ok(TokenStream::new());
+    }
+    let mut arms = TokenStream::new();
+    for info in program.variables.iter().filter(|info| info.source.is_none()) {
+        let (which, text) = (Literal::usize_unsuffixed(info.variable.id as usize + 1), &info.name);
+        let max = usize::try_from(info.variable.max)
+            .map_err(|_| Diagnostic::error(&codes::UNBOUNDED, format!("{} has no upper bound", quoted(text))))?;
+        let max = Literal::usize_unsuffixed(max);
+        arms.extend(quote!(#which => return Err(rt::RunError::Bound { name: #text, bound: #max, found }),));
+    }
+    let (pattern, equal) = (super::dims::unpacked(program), equalities(program, true));
+    Ok(quote! {
+        let [.., outside, found] = *dims;
+        match outside { #arms _ => {} }
+        let #pattern = *dims;
+        #equal
+    })
 }
 
 /// The value of one output, given the local variables that hold borrowed regions.

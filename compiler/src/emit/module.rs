@@ -172,8 +172,8 @@ fn run(
         WeightsAccess::External => TokenStream::new(),
     };
     let checks = interface::checks(program, interface)?;
-    let variables = program.variables.iter().map(|info| super::dims::variable(info.variable.id));
-    let dims = (!program.variables.is_empty()).then(|| quote!(let dims = &[#(#variables),*];));
+    let dims = sizes(program);
+    let late = interface::late_checks(program)?;
     let shared = shared_inputs(interface);
     let outputs = outputs(program, plan, interface)?;
     let (ty, value, doc) = match interface.fallible {
@@ -194,12 +194,31 @@ fn run(
                 let rt::Memory { arena, state, .. } = &mut self.memory;
                 #bind_weights
                 #calls
+                #late
                 #shared
                 #regions
                 #value
             }
         }
     })
+}
+
+/// The array of all run-time sizes; those that steps find start at zero.
+fn sizes(program: &Program) -> TokenStream {
+    if program.variables.is_empty() {
+        return TokenStream::new();
+    }
+    let values = program.variables.iter().map(|info| match info.source {
+        Some(_) => {
+            let name = super::dims::variable(info.variable.id);
+            quote!(#name)
+        }
+        None => quote!(0),
+    });
+    match super::dims::found(program) {
+        true => quote!(let dims = &mut [#(#values,)* 0, 0];),
+        false => quote!(let dims = &[#(#values),*];),
+    }
 }
 
 /// How `run` finds its instruction set.

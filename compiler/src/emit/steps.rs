@@ -4,7 +4,7 @@ use super::comments::Comments;
 use super::interface::Interface;
 use super::names::{Names, comment};
 use super::views::{Param, Shape, Views};
-use super::{EmitOptions, dims, kernel, nest, types};
+use super::{EmitOptions, call, dims, kernel, nest, types};
 use crate::diag::{Diagnostic, codes, quote as quoted};
 use crate::plan::{Plan, Space};
 use crate::program::nest::Scalar;
@@ -61,12 +61,12 @@ impl<'a> Steps<'a> {
                 arguments.extend(quote!(, #argument));
             }
         };
-        let count = Literal::usize_unsuffixed(self.program.variables.len());
+        let dims = dims::ty(self.program, dims::found(self.program));
         add(self.plan.arena_bytes > 0, "arena", quote!(&mut rt::Arena<ARENA_BYTES>), quote!(arena));
         add(self.plan.state_bytes > 0, "state", quote!(&mut rt::Arena<STATE_BYTES>), quote!(state));
         add(!self.interface.inputs.is_empty(), "inputs", quote!(&Inputs<'_>), quote!(inputs));
         add(self.plan.weight_bytes > 0, "weights", quote!(&Weights), quote!(weights));
-        add(!self.program.variables.is_empty(), "dims", quote!(&[usize; #count]), quote!(dims));
+        add(!self.program.variables.is_empty(), "dims", dims, quote!(dims));
         (parameters, arguments)
     }
 
@@ -115,10 +115,10 @@ impl<'a> Steps<'a> {
                 None => return Ok(TokenStream::new()),
             },
             StepKind::Call(call) => {
-                return Err(Diagnostic::error(
-                    &codes::UNSUPPORTED,
-                    format!("the function {} cannot be emitted yet", quoted(call.function)),
-                ));
+                let views = Views::new(self.program, self.plan, &call.inputs, &call.outputs)?;
+                let body = call::body(self.program, &views, call)?;
+                let (name, text) = (step_name(step), self.comments.describe(self.program, step));
+                return self.call(&views, &body, name, &text, !call.sizes.is_empty());
             }
             StepKind::If { condition, then, otherwise } => return self.branch(*condition, then, otherwise),
             StepKind::Loop(inner) => return self.repeat(inner),
@@ -127,8 +127,7 @@ impl<'a> Steps<'a> {
             return Ok(TokenStream::new());
         }
         let text = self.comments.describe(self.program, step);
-        let name = step.origins.first().map_or("", |origin| origin.name.as_str());
-        self.call(&views, &body, name, &text)
+        self.call(&views, &body, step_name(step), &text, false)
     }
 
     fn nest(&self, nest: &crate::program::Nest) -> Result<(Views, TokenStream), Diagnostic> {
@@ -172,15 +171,22 @@ impl<'a> Steps<'a> {
     }
 
     /// A call of the function with this body, which is added unless there is one already.
-    fn call(&mut self, views: &Views, body: &TokenStream, name: &str, text: &str) -> Result<TokenStream, Diagnostic> {
+    /// `finds` says that it sets run-time sizes.
+    fn call(
+        &mut self,
+        views: &Views,
+        body: &TokenStream,
+        name: &str,
+        text: &str,
+        finds: bool,
+    ) -> Result<TokenStream, Diagnostic> {
         let declarations = views.params.iter().map(Param::declaration);
         let variables = self.program.variables.len();
         let (mut shared, mut unpack) = (TokenStream::new(), TokenStream::new());
         if variables > 0 {
-            let count = Literal::usize_unsuffixed(variables);
-            let names = self.program.variables.iter().map(|info| dims::variable(info.variable.id));
-            shared = quote!(dims: &[usize; #count],);
-            unpack = quote!(let [#(#names),*] = *dims;);
+            let (ty, names) = (dims::ty(self.program, finds), dims::unpacked(self.program));
+            shared = quote!(dims: #ty,);
+            unpack = quote!(let #names = *dims;);
         }
         let signature = quote!((cx: rt::Cx<'_>, #shared #(#declarations),*) { #unpack #body });
         let key = signature.to_string();
@@ -279,7 +285,7 @@ impl<'a> Steps<'a> {
         let mut carry = TokenStream::new();
         for (end, start) in &step.carried {
             if let Some((views, copy)) = self.reshape(*end, *start)? {
-                carry.extend(self.call(&views, &copy, "carry", "carried to the next iteration")?);
+                carry.extend(self.call(&views, &copy, "carry", "carried to the next iteration", false)?);
             }
         }
         let test = match step.condition {
@@ -305,6 +311,10 @@ impl<'a> Steps<'a> {
         let index = dims::Scope::default().index(&views.address(self.program, buffer, &zeros(self.program, buffer)));
         Ok(quote!({ #borrows let y = #(#arguments)*; rt::ViewMut::put(y, #index, #value); }))
     }
+}
+
+fn step_name(step: &Step) -> &str {
+    step.origins.first().map_or("", |origin| origin.name.as_str())
 }
 
 fn zeros(program: &Program, buffer: BufferId) -> Vec<crate::dim::Dim> {

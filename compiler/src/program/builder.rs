@@ -1,9 +1,9 @@
 //! How operations write their defining nests.
 
 use super::nest::{Access, Axis, Binary, Bound, Const, Nest, Node, ReduceFn, Reduction, Scalar, ScalarType, Unary};
-use super::{BufferId, Program, Role, Step, StepKind};
+use super::{BufferId, Call, Program, Role, Step, StepKind};
 use crate::diag::{Diagnostic, codes};
-use crate::dim::Dim;
+use crate::dim::{Atom, Dim, Variable};
 use crate::element::ElementType;
 use crate::fact::Fact;
 use crate::graph::Origin;
@@ -104,6 +104,55 @@ impl<'a> Builder<'a> {
     /// `to` becomes the row-major elements of `from` under its own dimensions.
     pub fn reshape(&mut self, from: BufferId, to: BufferId) {
         self.push(StepKind::Reshape { from, to });
+    }
+
+    /// Calls a function of the runtime. Its results are row-major; `sizes` are those that it finds.
+    pub fn call(&mut self, call: Call) {
+        self.push(StepKind::Call(call));
+    }
+
+    /// The run-time size that dimension `axis` of a result is: one that only the operation itself can find.
+    ///
+    /// # Errors
+    /// An internal error where the dimension is no variable.
+    pub fn found(&self, result: BufferId, axis: usize) -> Result<Variable, Diagnostic> {
+        match self.program.buffer(result).dims.get(axis).map(Dim::parts) {
+            Some(([(product, 1)], 0)) => match product.as_slice() {
+                [Atom::Variable(variable)] => Ok(*variable),
+                _ => Err(internal("a size that a function finds is no variable")),
+            },
+            _ => Err(internal("a size that a function finds is no variable")),
+        }
+    }
+
+    /// Operand or intermediate `from` with elements of type `element`: itself, or a converted copy.
+    ///
+    /// # Errors
+    /// Strings.
+    pub fn converted(&mut self, from: BufferId, element: ElementType) -> Result<BufferId, Diagnostic> {
+        if self.element(from) == element {
+            return Ok(from);
+        }
+        let to = self.temporary(element, self.dims(from));
+        self.convert(from, to)?;
+        Ok(to)
+    }
+
+    /// A buffer for a result of a function that has elements of type `element`: result `to` itself where it is of this
+    /// type, else an intermediate that [`Builder::convert`] takes to it.
+    pub fn staged(&mut self, to: BufferId, element: ElementType) -> BufferId {
+        if self.element(to) == element { to } else { self.temporary(element, self.dims(to)) }
+    }
+
+    /// Converts all elements of `from` to the element type of `to`; nothing to do where they are the same buffer.
+    ///
+    /// # Errors
+    /// Strings.
+    pub fn convert(&mut self, from: BufferId, to: BufferId) -> Result<(), Diagnostic> {
+        if from == to {
+            return Ok(());
+        }
+        self.map(to, |n, i| n.load(from, i))
     }
 
     /// Appends a step.

@@ -5,6 +5,7 @@
 //! sums of f32 are accumulated in f64. No host property (FMA, vector width, thread count) influences a result.
 
 mod address;
+mod call;
 mod elements;
 mod lanes;
 mod nests;
@@ -163,7 +164,7 @@ impl<'p> Interpreter<'p> {
                 StepKind::Nest(nest) => self.nest(nest)?,
                 StepKind::Kernel(kernel) => self.nest(&kernel.nest)?,
                 StepKind::Reshape { from, to } => self.reshape(*from, *to)?,
-                StepKind::Call(call) => return Err(format!("`{}` cannot be interpreted yet", call.function)),
+                StepKind::Call(call) => self.call(call)?,
                 StepKind::If { condition, then, otherwise } => {
                     let taken = if self.flag(*condition)? { then } else { otherwise };
                     self.block(taken)?;

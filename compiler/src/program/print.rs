@@ -1,7 +1,7 @@
 //! Text form of a program: `--emit program`, golden tests, bug reports.
 
 use super::nest::{Const, Scalar};
-use super::{Access, Block, BufferId, Nest, Program, Role, Step, StepKind};
+use super::{Access, Block, BufferId, Call, Nest, Program, Role, Step, StepKind};
 use std::fmt::{self, Write};
 
 impl fmt::Display for Program {
@@ -60,16 +60,7 @@ impl Program {
                 write!(f, "{}", print_nest(&kernel.nest, depth)?)?;
             }
             StepKind::Reshape { from, to } => write!(f, "{indent}b{} = reshape b{}", to.0, from.0)?,
-            StepKind::Call(call) => {
-                write!(
-                    f,
-                    "{indent}call {}({:?}) -> {:?} [{}]",
-                    call.function,
-                    call.inputs,
-                    call.outputs,
-                    join(&call.arguments)
-                )?;
-            }
+            StepKind::Call(call) => write!(f, "{indent}{}", print_call(call))?,
             StepKind::If { condition, then, otherwise } => {
                 writeln!(f, "{indent}if b{}", condition.0)?;
                 self.print_block(f, then, depth + 1)?;
@@ -87,6 +78,16 @@ impl Program {
         }
         writeln!(f, "{indent}  // {}", names.join(", "))
     }
+}
+
+fn print_call(call: &Call) -> String {
+    let buffers = |list: &[BufferId]| list.iter().map(|b| format!("b{}", b.0)).collect::<Vec<_>>().join(", ");
+    let mut text = format!("{} = call {}({})", buffers(&call.outputs), call.function.name, buffers(&call.inputs));
+    text += &format!(" integers [{}] floats {:?}", join(&call.integers), call.floats);
+    for size in &call.sizes {
+        text += &format!(" finds {}", crate::dim::Dim::variable(*size));
+    }
+    text
 }
 
 fn print_nest(nest: &Nest, depth: usize) -> Result<String, fmt::Error> {

@@ -39,6 +39,7 @@ pub fn infer(graph: &mut Graph, _: &Options, diagnostics: &mut Diagnostics) {
 
 fn infer_node(graph: &mut Graph, node: &Node, facts: &[Fact]) -> Result<Vec<Fact>, Diagnostic> {
     let mut context = InferContext { variables: std::mem::take(&mut graph.variables), ..InferContext::default() };
+    let before = context.variables.len();
     let inferred = node.op.infer(facts, &mut context);
     graph.variables = std::mem::take(&mut context.variables);
     graph.checks.append(&mut context.checks);
@@ -50,7 +51,10 @@ fn infer_node(graph: &mut Graph, node: &Node, facts: &[Fact]) -> Result<Vec<Fact
     outputs.iter().try_for_each(check_size)?;
     let known = facts.iter().all(|fact| fact.value != Value::Unknown);
     if known && !node.op.props().effect && node.regions.is_empty() {
-        find_values(graph, node, facts, &mut outputs);
+        match graph.variables.len() > before {
+            true => find_sizes(graph, node, facts, &mut outputs, before),
+            false => find_values(graph, node, facts, &mut outputs),
+        }
     }
     Ok(outputs)
 }
@@ -77,6 +81,19 @@ fn find_values(graph: &Graph, node: &Node, facts: &[Fact], outputs: &mut [Fact])
         if let (true, Some(sizes)) = (integers, symbolic::evaluate(&program, &known, *buffer)) {
             fact.value = constant_or_sizes(fact, sizes);
         }
+    }
+}
+
+/// Results whose sizes depend on operands that are all constant, by running the operation.
+fn find_sizes(graph: &mut Graph, node: &Node, facts: &[Fact], outputs: &mut Vec<Fact>, known: usize) {
+    let small = outputs.iter().all(|fact| product(&fact.dims).upper_bound() <= SMALL);
+    if !small || facts.iter().any(|fact| fact.as_constant().is_none()) {
+        return;
+    }
+    let Ok(program) = lower_node(graph, node, facts, outputs) else { return };
+    if let Ok(tensors) = crate::program::interpret::interpret(&program, &[]) {
+        *outputs = tensors.into_iter().map(Fact::constant).collect();
+        graph.variables.truncate(known);
     }
 }
 

@@ -15,10 +15,15 @@ pub fn alias(program: &mut Program, _: &Options, _: &mut Diagnostics) {
             writes[buffer.0 as usize] += 1;
         }
     }
+    let fixed = program.fixed_layouts();
     let mut kept = Vec::new();
     for step in std::mem::take(&mut program.root.steps) {
         let layout = match &step.kind {
-            StepKind::Nest(nest) if writes[nest.store.buffer.0 as usize] == 1 => view_of(program, nest),
+            StepKind::Nest(nest)
+                if writes[nest.store.buffer.0 as usize] == 1 && !fixed[nest.store.buffer.0 as usize] =>
+            {
+                view_of(program, nest)
+            }
             _ => None,
         };
         match (layout, &step.kind) {

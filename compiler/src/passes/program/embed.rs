@@ -19,11 +19,13 @@ pub fn embed_parts(program: &mut Program, _: &Options, _: &mut Diagnostics) {
             copied.entry(from).or_default().push((to, distance, points));
         }
     }
+    let fixed = program.fixed_layouts();
     for (from, copies) in copied {
         let Some((to, distance, _)) = copies.first().cloned() else { continue };
         let one_target = copies.iter().all(|(other, d, _)| *other == to && *d == distance);
         let points = copies.iter().fold(Dim::constant(0), |sum, (_, _, points)| sum + points);
-        if one_target && points == program.buffer(from).len() && may_embed(program, from, to) {
+        if one_target && !fixed[from.0 as usize] && points == program.buffer(from).len() && may_embed(program, from, to)
+        {
             let index: Vec<Dim> = distance.iter().map(|d| Dim::constant(*d)).collect();
             let offset = program.address(to, &index);
             let target = &program.buffer(to).layout;

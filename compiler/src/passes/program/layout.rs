@@ -10,7 +10,7 @@ use crate::options::Options;
 use crate::program::kernel::Part;
 use crate::program::nest::{Access, Axis, Nest, Node, Scalar};
 use crate::program::recognise::{self, Product};
-use crate::program::{BufferId, Layout, Program, Role, Step, StepKind};
+use crate::program::{BufferId, Call, Layout, Program, Role, Step, StepKind};
 use orders::{channels_last, follow, wanted_orders};
 use std::collections::BTreeMap;
 
@@ -23,6 +23,7 @@ pub fn choose_layout(program: &mut Program, _: &Options, _: &mut Diagnostics) {
         match step.kind {
             StepKind::Nest(nest) => choosing.nest(program, nest, step.origins),
             StepKind::Reshape { from, to } => choosing.reshape(program, from, to, step.origins),
+            StepKind::Call(call) => choosing.call(program, call, step.origins),
             _ => choosing.out.push(step),
         }
     }
@@ -57,6 +58,24 @@ impl Choosing {
         if let Some(copy) = after {
             self.out.push(Step { kind: StepKind::Nest(copy), origins });
         }
+    }
+
+    /// Functions read and write row-major tensors.
+    fn call(&mut self, program: &mut Program, mut call: Call, origins: Vec<crate::graph::Origin>) {
+        for input in &mut call.inputs {
+            let buffer = program.buffer(*input).clone();
+            let plain = Layout::row_major(buffer.layout.storage, &buffer.dims);
+            if same_memory(&Layout { offset: plain.offset.clone(), ..buffer.layout.clone() }, &plain, &buffer.dims) {
+                continue;
+            }
+            let copy = program.add_buffer(&buffer.name, buffer.element, buffer.dims.clone(), Role::Temporary);
+            let kind = StepKind::Nest(copy_nest(&buffer.dims, *input, copy));
+            self.out.push(Step { kind, origins: origins.clone() });
+            self.decide(copy);
+            *input = copy;
+        }
+        call.outputs.iter().for_each(|output| self.decide(*output));
+        self.out.push(Step { kind: StepKind::Call(call), origins });
     }
 
     fn decide(&mut self, buffer: BufferId) {

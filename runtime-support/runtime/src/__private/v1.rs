@@ -1,6 +1,7 @@
 //! Version 1 of the names that generated code uses: items are only ever added.
 pub use crate::arena::{ALIGN, Arena, R, RS, Region, Regions, W, WS};
 pub use crate::blob::{Blob, HEADER_BYTES, blob_header, blob_of_file};
+pub use crate::calls::{Arguments, Operand, Target};
 pub use crate::cast::{Bf16, F8e4m3, F8e5m2, F8e8m0, F16};
 pub use crate::contraction::{
     Batch, Bound, Contraction, Epilogue, KERNEL_STACK_BYTES, RowAxis, Tap, Tile, pack, pack_strided, packed_len,
@@ -15,7 +16,7 @@ pub use crate::simd::{Simd, WithSimd, convert};
 pub use crate::tensor::TensorView;
 pub use crate::view::{Rows, RowsMut, View, ViewMut, ViewRow, ViewRowMut};
 pub use crate::window::{Divisor, Window};
-pub use crate::{LoadError, cast, declare_model, math, nest, weights_embedded, weights_incbin};
+pub use crate::{LoadError, calls, cast, declare_model, math, nest, weights_embedded, weights_incbin};
 
 #[cfg(feature = "alloc")]
 pub use crate::pod::zeroed_box;

@@ -8,9 +8,15 @@ use crate::program::{BufferId, Program, StepKind};
 use std::collections::BTreeMap;
 
 /// What convolutions (products with padded or strided windows) would like of the buffers they read: channels last.
+/// Functions want what they read row-major.
 pub(super) fn wanted_orders(program: &Program) -> BTreeMap<BufferId, Vec<usize>> {
     let mut wanted = BTreeMap::new();
     for step in &program.root.steps {
+        if let StepKind::Call(call) = &step.kind {
+            for buffer in &call.inputs {
+                wanted.entry(*buffer).or_insert_with(|| (0..program.buffer(*buffer).dims.len()).collect());
+            }
+        }
         let StepKind::Nest(nest) = &step.kind else { continue };
         if let Some((buffer, order)) = convolution_order(program, nest) {
             wanted.entry(buffer).or_insert(order);

@@ -1,0 +1,45 @@
+//! Sizes that are known only once the model runs.
+use super::Arguments;
+
+/// Reads sizes from an i64 tensor: size `i` is element `i`, 0 if it is negative.
+pub fn read_sizes(arguments: Arguments<'_>) {
+    let values = arguments.input(0).get::<i64>();
+    for (size, value) in arguments.sizes.iter_mut().zip(values) {
+        *size = usize::try_from(*value).unwrap_or(0);
+    }
+}
+
+/// Sets run-time size `at` to what a function found. A size outside `min..=max` is clamped, so that the rest of the run
+/// stays inside its memory, and remembered behind the sizes: `[.., 1 + at, found]`, for the error that the run returns.
+pub fn set_size(dims: &mut [usize], at: usize, found: usize, min: usize, max: usize) {
+    let size = found.clamp(min, max.max(min));
+    if let Some(slot) = dims.get_mut(at) {
+        *slot = size;
+    }
+    if size != found
+        && let [.., which, value] = dims
+        && *which == 0
+    {
+        (*which, *value) = (at + 1, found);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Operand;
+    use super::*;
+
+    #[test]
+    fn sizes_are_read_and_kept_in_bounds() {
+        let mut sizes = [9, 9];
+        let inputs = [Operand::new(&[4i64, -1], &[2])];
+        read_sizes(Arguments { inputs: &inputs, outputs: &mut [], integers: &[], floats: &[], sizes: &mut sizes });
+        assert_eq!(sizes, [4, 0]);
+        let mut dims = [0, 0, 0, 0];
+        set_size(&mut dims, 1, 4, 0, 8);
+        assert_eq!(dims, [0, 4, 0, 0]);
+        set_size(&mut dims, 0, 20, 0, 8);
+        set_size(&mut dims, 1, 30, 0, 8);
+        assert_eq!(dims, [8, 8, 1, 20]);
+    }
+}
