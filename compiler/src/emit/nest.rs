@@ -68,6 +68,10 @@ fn reduction_form(program: &Program, views: &Views, physical: &mut Physical) -> 
     let lanes = physical.reduces.last().copied().filter(|_| physical.reduces.len() == 1);
     let lanes = lanes.filter(|axis| contiguous(program, views, physical, *axis));
     let row = physical.maps.last().copied().filter(|axis| {
+        let in_row = physical.depends_on(&[*axis]);
+        if physical.counts().iter().any(|count| in_row[*count as usize]) {
+            return false;
+        }
         let run = views.param(physical.target).map_or(0, |param| param.run());
         let wide = size(physical, *axis).is_some_and(|n| n >= 4 && n <= run);
         wide && stride(&physical.store, *axis).is_some_and(|s| s.is(1)) && contiguous(program, views, physical, *axis)
@@ -161,7 +165,7 @@ fn reduce(program: &Program, views: &Views, physical: &Physical, rows: bool) -> 
     let Some(reduction) = physical.reduction else { return Err(Diagnostic::internal("a reduction is missing")) };
     let mut nodes = Nodes::new(program, views, physical);
     name_axes(&mut nodes, &physical.maps, "i");
-    let (before, varying) = (physical.needed(Some(reduction.value)), physical.depends_on(&physical.reduces));
+    let (before, varying) = (physical.reduced(), physical.depends_on(&physical.reduces));
     let hoisted = nodes.block(&|i| before[i] && !varying[i], None)?.before;
     name_axes(&mut nodes, &physical.reduces, "k");
     let inner = physical.reduces.last().filter(|_| rows).map(|axis| inner_of(physical, *axis, &format!("k{axis}")));
@@ -228,7 +232,7 @@ fn accumulate(program: &Program, views: &Views, physical: &Physical) -> Result<T
     let width = nodes.width(&inner);
     name_axes(&mut nodes, outer, "i");
     nodes.name_axis(*last, at.clone());
-    let before = physical.needed(Some(reduction.value));
+    let before = physical.reduced();
     let (in_row, in_sum) = (physical.depends_on(&[*last]), physical.depends_on(&physical.reduces));
     let hoisted = nodes.block(&|i| before[i] && !in_row[i] && !in_sum[i], None)?.before;
     name_axes(&mut nodes, &physical.reduces, "k");

@@ -134,19 +134,7 @@ impl Physical {
     }
 
     fn for_each_dim(&self, visit: &mut dyn FnMut(&Dim)) {
-        for node in &self.nodes {
-            match node {
-                Scalar::Index(dim) => visit(dim),
-                Scalar::Load { access, bounds, .. } => {
-                    access.index.iter().for_each(&mut *visit);
-                    for Bound { value, limit } in bounds {
-                        visit(value);
-                        visit(limit);
-                    }
-                }
-                _ => {}
-            }
-        }
+        self.nodes.iter().for_each(|node| node.for_each_dim(visit));
         visit(&self.store);
     }
 
@@ -256,11 +244,32 @@ impl Physical {
         first
     }
 
-    /// Nodes that `root` needs, not looking behind the reduction.
-    pub fn needed(&self, root: Option<Node>) -> Vec<bool> {
+    /// Nodes that the reduction needs: for its value and for the extents of its axes.
+    pub fn reduced(&self) -> Vec<bool> {
+        let mut roots: Vec<Node> = self.reduction.map(|r| r.value).into_iter().collect();
+        roots.extend(self.counts());
+        self.needed(roots)
+    }
+
+    /// Nodes that say how often reduction axes run.
+    pub fn counts(&self) -> Vec<Node> {
+        let mut counts = Vec::new();
+        let mut look = |atom: &Atom| {
+            if let Atom::Scalar(node) = atom {
+                counts.push(*node);
+            }
+        };
+        self.reduces.iter().for_each(|axis| self.extents[*axis].for_each_atom(&mut look));
+        counts
+    }
+
+    /// Nodes that `roots` need, not looking behind the reduction.
+    pub fn needed(&self, roots: impl IntoIterator<Item = Node>) -> Vec<bool> {
         let mut needed = vec![false; self.nodes.len()];
-        if let Some(slot) = root.and_then(|root| needed.get_mut(root as usize)) {
-            *slot = true;
+        for root in roots {
+            if let Some(slot) = needed.get_mut(root as usize) {
+                *slot = true;
+            }
         }
         for i in (0..self.nodes.len()).rev() {
             if needed[i] {

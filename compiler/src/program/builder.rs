@@ -215,6 +215,11 @@ impl NestBuilder<'_, '_> {
         Dim::axis(self.nest.axes.len() - 1)
     }
 
+    /// Adds a reduction axis that runs `count` times, an integer node: not less than zero, not more than `most` times.
+    pub fn counted_axis(&mut self, count: Node, most: &Dim) -> Dim {
+        self.reduction_axis(&Dim::scalar(count).minimum(most).maximum(&Dim::constant(0)))
+    }
+
     /// Dimensions of a buffer.
     pub fn dims(&self, buffer: BufferId) -> Vec<Dim> {
         self.builder.dims(buffer)
@@ -247,6 +252,15 @@ impl NestBuilder<'_, '_> {
     pub fn constant_like(&mut self, like: Node, value: f64) -> Node {
         let ty = self.type_of(like);
         self.constant(Const::of(ty, value))
+    }
+
+    /// Zero in the type in which elements of a buffer are computed: the usual padding.
+    ///
+    /// # Errors
+    /// Strings.
+    pub fn zero_of(&mut self, buffer: BufferId) -> Result<Node, Diagnostic> {
+        let ty = self.builder.scalar_type(buffer)?;
+        Ok(self.constant(Const::of(ty, 0.0)))
     }
 
     /// An index expression as an i64 scalar.
@@ -366,4 +380,61 @@ impl NestBuilder<'_, '_> {
 
 fn internal(message: &str) -> Diagnostic {
     Diagnostic::error(&codes::INTERNAL, message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::program::{edit, interpret::interpret, verify};
+
+    /// `out[i]` is the sum of 0, 1, ... with as many terms as `counts` says.
+    fn triangles(counts: &[i64], most: i64) -> Program {
+        let mut program = Program::default();
+        let counts = program.add_constant("counts", Tensor::from_i64s(counts));
+        let dims = program.buffer(counts).dims.clone();
+        let out = program.add_buffer("out", ElementType::I64, dims.clone(), Role::Output(0));
+        program.outputs.push((out, Default::default()));
+        let origin = Origin::default();
+        let mut builder = Builder::new(&mut program, &[], &[], &[], &origin);
+        let mut n = builder.nest(&dims);
+        let i = n.map_axes();
+        n.constant(Const::I64(7));
+        let count = n.load(counts, &i).unwrap();
+        let k = n.counted_axis(count, &Dim::constant(most));
+        let k = n.index(&k);
+        let sum = n.reduce(ReduceFn::Sum, k);
+        n.store(out, &i, sum);
+        program.root.steps = builder.into_steps();
+        program
+    }
+
+    fn nest(program: &mut Program) -> &mut Nest {
+        match program.root.steps.first_mut().map(|step| &mut step.kind) {
+            Some(StepKind::Nest(nest)) => nest,
+            _ => panic!("a nest was expected"),
+        }
+    }
+
+    #[test]
+    fn counted_axes_run_as_often_as_their_scalar_says() {
+        let mut program = triangles(&[0, 1, 4, -3, 90, i64::MIN, 3], 5);
+        verify(&program).unwrap();
+        let expected = Some(vec![0, 0, 6, 0, 10, 0, 3]);
+        assert_eq!(interpret(&program, &[]).unwrap()[0].to_i64s(), expected);
+        edit::prune(nest(&mut program));
+        assert_eq!(nest(&mut program).counts(), [0], "the count is the first node that is left");
+        verify(&program).unwrap();
+        assert_eq!(interpret(&program, &[]).unwrap()[0].to_i64s(), expected);
+    }
+
+    #[test]
+    fn counts_are_bounded_and_known_before_the_reduction() {
+        let mut program = triangles(&[1, 2], 5);
+        nest(&mut program).axes[1].extent = Dim::scalar(1);
+        assert!(verify(&program).unwrap_err().contains("no bounds"));
+        nest(&mut program).axes[1].extent = Dim::scalar(2).minimum(&Dim::constant(3)).maximum(&Dim::constant(0));
+        assert!(verify(&program).is_err(), "node 2 is the reduction axis itself");
+        nest(&mut program).axes.swap(0, 1);
+        assert!(verify(&program).is_err(), "a map axis");
+    }
 }

@@ -73,11 +73,22 @@ fn renumber(node: &Scalar, new: &[Node], axis: &dyn Fn(usize) -> Dim) -> Scalar 
     }
 }
 
+/// Gives a nest new nodes; `new` holds the new number of every old one.
+pub fn replace_nodes(nest: &mut Nest, nodes: Nodes, new: &[Node]) {
+    nest.nodes = nodes.list;
+    nest.result = new[nest.result as usize];
+    if let Some(reduction) = &mut nest.reduction {
+        reduction.value = new[reduction.value as usize];
+    }
+    nest.store.index = nest.store.index.iter().map(|dim| renumber_dim(dim, new, &Dim::axis)).collect();
+    nest.axes.iter_mut().for_each(|axis| axis.extent = renumber_dim(&axis.extent, new, &Dim::axis));
+}
+
 /// Drops nodes on which neither result nor reduction depends.
 pub fn prune(nest: &mut Nest) {
     let mut needed = vec![false; nest.nodes.len()];
     let roots = [Some(nest.result), nest.reduction.map(|r| r.value)];
-    roots.into_iter().flatten().for_each(|root| needed[root as usize] = true);
+    roots.into_iter().flatten().chain(nest.counts()).for_each(|root| needed[root as usize] = true);
     nest.store.index.iter().for_each(|dim| {
         dim.for_each_atom(&mut |atom| {
             if let Atom::Scalar(node) = atom {
@@ -98,10 +109,5 @@ pub fn prune(nest: &mut Nest) {
     for (node, needed) in nest.nodes.iter().zip(&needed) {
         new.push(if *needed { nodes.add(renumber(node, &new, &Dim::axis)) } else { 0 });
     }
-    nest.result = new[nest.result as usize];
-    if let Some(reduction) = &mut nest.reduction {
-        reduction.value = new[reduction.value as usize];
-    }
-    nest.store.index = nest.store.index.iter().map(|dim| renumber_dim(dim, &new, &Dim::axis)).collect();
-    nest.nodes = nodes.list;
+    replace_nodes(nest, nodes, &new);
 }

@@ -266,19 +266,27 @@ pub enum Scalar {
 }
 
 impl Scalar {
+    /// Calls `visit` for every index expression.
+    pub fn for_each_dim(&self, visit: &mut dyn FnMut(&Dim)) {
+        match self {
+            Scalar::Index(dim) => visit(dim),
+            Scalar::Load { access, bounds, .. } => {
+                access.index.iter().for_each(&mut *visit);
+                for bound in bounds {
+                    visit(&bound.value);
+                    visit(&bound.limit);
+                }
+            }
+            _ => {}
+        }
+    }
+
     /// Calls `visit` for every operand.
     pub fn for_each_operand(&self, visit: &mut dyn FnMut(Node)) {
+        self.for_each_dim(&mut |dim| scalars_of(dim, visit));
         match self {
-            Scalar::Const(_) | Scalar::Reduced => {}
-            Scalar::Index(dim) => scalars_of(dim, visit),
-            Scalar::Load { access, bounds, otherwise } => {
-                access.index.iter().for_each(|dim| scalars_of(dim, visit));
-                for bound in bounds {
-                    scalars_of(&bound.value, visit);
-                    scalars_of(&bound.limit, visit);
-                }
-                otherwise.iter().for_each(|node| visit(*node));
-            }
+            Scalar::Const(_) | Scalar::Reduced | Scalar::Index(_) => {}
+            Scalar::Load { otherwise, .. } => otherwise.iter().for_each(|node| visit(*node)),
             Scalar::Unary(_, a) | Scalar::Cast(_, a) => visit(*a),
             Scalar::Binary(_, a, b) => {
                 visit(*a);
@@ -330,7 +338,8 @@ pub struct Reduction {
 /// A loop axis with its extent.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Axis {
-    /// Number of iterations.
+    /// Number of iterations. That of a reduction axis may be a scalar that is the same for the whole reduction (the
+    /// elements of a bag, the pixels of a region), clamped between zero and a size.
     pub extent: Dim,
 }
 
@@ -367,6 +376,13 @@ impl Nest {
             Scalar::Load { access, .. } => Some(access),
             _ => None,
         })
+    }
+
+    /// The nodes that say how often reduction axes run.
+    pub fn counts(&self) -> Vec<Node> {
+        let mut counts = Vec::new();
+        self.axes.iter().for_each(|axis| scalars_of(&axis.extent, &mut |node| counts.push(node)));
+        counts
     }
 
     /// For every node, whether it is evaluated after the reduction (depends on [`Scalar::Reduced`]).

@@ -67,7 +67,7 @@ fn pads_with(nest: &Nest, otherwise: Option<Node>, value: f32) -> bool {
 
 /// Recognises `sum(data * weights)`.
 pub fn product(program: &Program, nest: &Nest) -> Option<Product> {
-    let reduction = nest.reduction.filter(|r| r.function == ReduceFn::Sum)?;
+    let reduction = nest.reduction.filter(|r| r.function == ReduceFn::Sum && nest.counts().is_empty())?;
     let Scalar::Binary(Binary::Mul, a, b) = nest.nodes.get(reduction.value as usize)? else { return None };
     let (first, second) = (load(program, nest, *a)?, load(program, nest, *b)?);
     let swap = match (first.1.is_empty(), second.1.is_empty()) {
@@ -110,7 +110,7 @@ fn parts(program: &Program, nest: &Nest, data: Node, weights: Node) -> Option<Ve
 
 /// Recognises a maximum or sum of one load over windows, and depthwise convolution.
 pub fn window(program: &Program, nest: &Nest) -> Option<Window> {
-    let reduction = nest.reduction?;
+    let reduction = nest.reduction.filter(|_| nest.counts().is_empty())?;
     let value = nest.nodes.get(reduction.value as usize)?;
     let (op, data, weights) = match (reduction.function, value) {
         (ReduceFn::Max, Scalar::Load { .. }) => (WindowOp::Max, reduction.value, None),

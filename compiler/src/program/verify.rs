@@ -56,6 +56,7 @@ fn verify_nest(program: &Program, nest: &Nest) -> Result<(), String> {
         return Err("a nest has reduction axes and no reduction".to_owned());
     }
     let types = scalar_types(program, nest)?;
+    check_extents(nest)?;
     for node in &nest.nodes {
         let mut dims: Vec<&Dim> = Vec::new();
         match node {
@@ -77,6 +78,30 @@ fn verify_nest(program: &Program, nest: &Nest) -> Result<(), String> {
     let expected = ScalarType::of(program.buffer(nest.store.buffer).element);
     if Some(*stored) != expected {
         return Err(format!("a nest stores {stored:?} into b{} of {expected:?}", nest.store.buffer.0));
+    }
+    Ok(())
+}
+
+/// Extents are sizes; those of reduction axes may use scalars that are known before the reduction, within bounds.
+fn check_extents(nest: &Nest) -> Result<(), String> {
+    let mut late = vec![false; nest.nodes.len()];
+    for (i, node) in nest.nodes.iter().enumerate() {
+        let mut found = matches!(node, Scalar::Reduced);
+        node.for_each_operand(&mut |operand| found |= late.get(operand as usize).copied().unwrap_or(true));
+        node.for_each_dim(&mut |dim| found |= (nest.maps..nest.axes.len()).any(|axis| dim.uses_axis(axis)));
+        late[i] = found;
+    }
+    for (i, axis) in nest.axes.iter().enumerate().filter(|(_, axis)| axis.extent.is_index()) {
+        let range = axis.extent.range();
+        let mut known = i >= nest.maps && range.min >= 0 && range.max < i64::MAX;
+        axis.extent.for_each_atom(&mut |atom| match atom {
+            Atom::Scalar(node) => known &= late.get(*node as usize) == Some(&false),
+            Atom::Axis(_) => known = false,
+            _ => {}
+        });
+        if !known {
+            return Err(format!("the extent of axis i{i} is not known before its loop, or has no bounds"));
+        }
     }
     Ok(())
 }

@@ -7,8 +7,8 @@
 use crate::diag::Diagnostics;
 use crate::dim::{Atom, Dim, product};
 use crate::options::Options;
-use crate::program::edit::{Nodes, prune, renumber_dim};
-use crate::program::nest::{Access, Nest, Node, Scalar};
+use crate::program::edit::{Nodes, prune, renumber_dim, replace_nodes};
+use crate::program::nest::{Access, Nest, Scalar};
 use crate::program::{BufferId, Program, Role, Step, StepKind, recognise};
 
 /// A fused nest has at most this many nodes: more would spill registers, and very long chains would never end.
@@ -187,17 +187,8 @@ fn read_through(before: &Nest, after: &Nest, buffer: BufferId) -> Option<Nest> {
         }
         _ => None,
     });
-    finish(&mut fused, nodes, &new);
+    replace_nodes(&mut fused, nodes, &new);
     (!failed).then_some(fused)
-}
-
-fn finish(nest: &mut Nest, nodes: Nodes, new: &[Node]) {
-    nest.nodes = nodes.list;
-    nest.result = new[nest.result as usize];
-    if let Some(reduction) = &mut nest.reduction {
-        reduction.value = new[reduction.value as usize];
-    }
-    nest.store.index = nest.store.index.iter().map(|dim| renumber_dim(dim, new, &Dim::axis)).collect();
 }
 
 /// Whether every load of `buffer` visits each element once, without bounds.
@@ -250,7 +241,7 @@ fn compute_in_place(program: &Program, before: &Nest, after: &Nest, buffer: Buff
         },
         _ => None,
     });
-    finish(&mut fused, nodes, &new);
+    replace_nodes(&mut fused, nodes, &new);
     (!failed).then_some(fused)
 }
 
@@ -283,7 +274,7 @@ fn continue_reduction(program: &Program, before: &Nest, after: &Nest, buffer: Bu
         _ => None,
     });
     let store = after.store.index.iter().map(|dim| renumber_dim(dim, &new, &|axis| axes[axis].clone())).collect();
-    finish(&mut fused, nodes, &first);
+    replace_nodes(&mut fused, nodes, &first);
     fused.result = new[after.result as usize];
     fused.store = Access { buffer: after.store.buffer, index: store };
     Some(fused)

@@ -23,12 +23,15 @@ struct Place {
 struct Running<'n> {
     nest: &'n Nest,
     extents: Vec<i64>,
+    /// Axes whose extents are scalars: these are evaluated before every reduction.
+    counted: Vec<(usize, Address)>,
     /// The axis along which blocks run.
     lane: usize,
     loads: Vec<Option<Place>>,
     indices: Vec<Option<Address>>,
     values: Vec<Lanes>,
-    /// Nodes evaluated per point of all axes, and per point of the map axes.
+    /// Nodes evaluated for the extents, per point of all axes, and per point of the map axes.
+    counts: Vec<usize>,
     before: Vec<usize>,
     after: Vec<usize>,
 }
@@ -51,8 +54,15 @@ impl Interpreter<'_> {
 
     fn prepare<'n>(&self, nest: &'n Nest) -> Result<Running<'n>, String> {
         let extents: Vec<i64> = nest.axes.iter().map(|axis| self.size(&axis.extent).max(0)).collect();
-        let lane = lane_axis(nest, &extents);
-        let block = extents.get(lane).map_or(1, |e| (*e as usize).clamp(1, BLOCK));
+        let counted = nest.axes.iter().enumerate().filter(|(_, axis)| axis.extent.is_index());
+        let counted: Vec<(usize, Address)> =
+            counted.map(|(i, axis)| (i, Address::new(&axis.extent, &|atom| self.variable(atom)))).collect();
+        // Lanes share the reduction axes, so they may not run along a map axis where extents differ from point to point.
+        let lane = counted.last().map_or_else(|| lane_axis(nest, &extents), |(axis, _)| *axis);
+        let block = match counted.is_empty() {
+            true => extents.get(lane).map_or(1, |e| (*e as usize).clamp(1, BLOCK)),
+            false => BLOCK,
+        };
         let types = verify::scalar_types(self.program, nest)?;
         let mut running = Running {
             nest,
@@ -60,8 +70,10 @@ impl Interpreter<'_> {
             loads: Vec::new(),
             indices: Vec::new(),
             values: types.iter().map(|ty| Lanes::zeros(*ty, block)).collect(),
-            before: needed(nest, nest.reduction.map(|r| r.value)),
-            after: needed(nest, Some(nest.result)),
+            counts: needed(nest, &nest.counts()),
+            before: needed(nest, nest.reduction.map(|r| r.value).as_slice()),
+            after: needed(nest, &[nest.result]),
+            counted,
             extents,
         };
         for (node, lanes) in nest.nodes.iter().zip(&mut running.values) {
@@ -98,11 +110,13 @@ fn lane_axis(nest: &Nest, extents: &[i64]) -> usize {
     (0..extents.len()).max_by_key(|axis| extents[*axis]).unwrap_or(0)
 }
 
-/// Nodes on which `root` depends, itself included, without what lies behind the reduction; in order.
-fn needed(nest: &Nest, root: Option<u32>) -> Vec<usize> {
+/// Nodes on which `roots` depend, themselves included, without what lies behind the reduction; in order.
+fn needed(nest: &Nest, roots: &[u32]) -> Vec<usize> {
     let mut wanted = vec![false; nest.nodes.len()];
-    if let Some(slot) = root.and_then(|root| wanted.get_mut(root as usize)) {
-        *slot = true;
+    for root in roots {
+        if let Some(slot) = wanted.get_mut(*root as usize) {
+            *slot = true;
+        }
     }
     for i in (0..nest.nodes.len()).rev() {
         if wanted[i] {
@@ -194,6 +208,7 @@ impl Running<'_> {
         value: usize,
     ) -> Result<Lanes, String> {
         let maps = self.nest.maps;
+        self.count(interpreter, point)?;
         let mut total = Accumulator::new(function, &self.values[value], count);
         if self.extents[maps..].contains(&0) {
             return Ok(total.result());
@@ -219,6 +234,22 @@ impl Running<'_> {
                 return Ok(total.result());
             }
         }
+    }
+
+    /// Sets the extents that depend on the point of the map axes.
+    fn count(&mut self, interpreter: &Interpreter, point: &mut [i64]) -> Result<(), String> {
+        if self.counted.is_empty() {
+            return Ok(());
+        }
+        point[self.nest.maps..].fill(0);
+        for k in 0..self.counts.len() {
+            self.evaluate(interpreter, self.counts[k], point, 1)?;
+        }
+        let scalar = |node: u32| self.values.get(node as usize).map_or(0, |v| v.index(0));
+        for (axis, extent) in &self.counted {
+            self.extents[*axis] = extent.at(point, &scalar).max(0);
+        }
+        Ok(())
     }
 
     /// Evaluates one node for `count` lanes.
