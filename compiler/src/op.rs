@@ -4,6 +4,7 @@ pub mod axes;
 pub mod broadcast;
 pub mod operands;
 pub mod reduction;
+pub mod sampling;
 mod table;
 pub mod typing;
 pub mod window;

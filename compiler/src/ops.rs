@@ -21,6 +21,7 @@ pub mod promote;
 pub mod quantize;
 pub mod reduce;
 pub mod reshape;
+pub mod roi;
 pub mod scan;
 pub mod select;
 pub mod slice;
@@ -55,6 +56,7 @@ pub const FAMILIES: &[&[OpDef]] = &[
     quantize::OPS,
     reduce::OPS,
     reshape::OPS,
+    roi::OPS,
     scan::OPS,
     select::OPS,
     slice::OPS,

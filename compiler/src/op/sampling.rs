@@ -1,0 +1,194 @@
+//! Values between the pixels of feature maps, and the lists of regions that detectors take them from.
+
+use crate::diag::Diagnostic;
+use crate::dim::Dim;
+use crate::element::ElementType;
+use crate::fact::Fact;
+use crate::op::operands::{operand, require_equal, same_element, shape_error};
+use crate::op::{InferContext, typing};
+use crate::program::builder::{Builder, NestBuilder};
+use crate::program::nest::{Binary, Const, Node, ReduceFn, Unary};
+use crate::program::{Bound, BufferId};
+use crate::read::Attributes;
+
+/// A positive attribute.
+///
+/// # Errors
+/// A number below one, or none where there is no default.
+pub fn positive(attributes: &Attributes, name: &str, default: Option<i64>) -> Result<i64, Diagnostic> {
+    let value = match default {
+        Some(default) => attributes.int_or(name, default)?,
+        None => attributes.int(name)?,
+    };
+    if (1..=i64::from(i32::MAX)).contains(&value) {
+        Ok(value)
+    } else {
+        Err(attributes.invalid(name, "a positive number"))
+    }
+}
+
+/// Checks feature maps `[N, C, H, W]` (operand 0) and regions `[R, fields]` (operand 1) of one floating-point type.
+/// Returns the feature maps and R.
+///
+/// # Errors
+/// Other shapes or types.
+pub fn regions<'f>(
+    inputs: &'f [Fact],
+    fields: i64,
+    context: &mut InferContext,
+) -> Result<(&'f Fact, &'f Dim), Diagnostic> {
+    let (maps, regions) = (operand(inputs, 0)?, operand(inputs, 1)?);
+    typing::float(maps.element, "the feature map")?;
+    same_element(inputs, 0, 1)?;
+    if maps.rank() != 4 {
+        return Err(shape_error(format!("feature maps have {} dimensions, not 4", maps.rank())));
+    }
+    match regions.dims.as_slice() {
+        [count, size] => {
+            require_equal(context, size, &Dim::constant(fields), "the fields of a region and what they must be")?;
+            Ok((maps, count))
+        }
+        dims => Err(shape_error(format!("regions have {} dimensions, not 2", dims.len()))),
+    }
+}
+
+/// A new scalar with the number of regions (operand 1) before the first one whose batch index, field 0, is -1: that is
+/// how Proposal ends a list that is shorter than its tensor.
+///
+/// # Errors
+/// An internal error where operand 1 is missing.
+pub fn listed(builder: &mut Builder) -> Result<BufferId, Diagnostic> {
+    let regions = builder.input(1)?;
+    let count = builder.dims(regions).first().cloned().unwrap_or_default();
+    let out = builder.temporary(ElementType::I64, Vec::new());
+    let mut n = builder.nest(&[]);
+    let region = n.reduction_axis(&count);
+    let batch = n.load(regions, &[region.clone(), Dim::constant(0)])?;
+    let batch = n.cast(ElementType::I64, batch);
+    let (end, region, count) = (n.constant(Const::I64(-1)), n.index(&region), n.index(&count));
+    let ends = n.binary(Binary::Eq, batch, end);
+    let place = n.select(ends, region, count);
+    let first = n.reduce(ReduceFn::Min, place);
+    n.store(out, &[], first);
+    Ok(out)
+}
+
+/// One channel of the feature map that belongs to a region.
+#[derive(Clone, Debug)]
+pub struct Image {
+    maps: BufferId,
+    batch: Dim,
+    channel: Dim,
+    sizes: Vec<Dim>,
+}
+
+/// The pixels on both sides of a coordinate.
+#[derive(Clone, Copy, Debug)]
+pub struct Sides {
+    /// The lower one.
+    pub low: Node,
+    /// The upper one.
+    pub high: Node,
+    /// Distance from the lower one.
+    pub fraction: Node,
+}
+
+impl Image {
+    /// The channel of feature maps (operand 0) whose batch index is `batch`, an integer.
+    pub fn new(n: &mut NestBuilder, maps: BufferId, batch: Node, channel: &Dim) -> Self {
+        Image { maps, batch: n.as_index(batch), channel: channel.clone(), sizes: n.dims(maps) }
+    }
+
+    /// The channel of feature maps that field 0 of a region names, for the first `listed` regions; see [`listed`].
+    ///
+    /// # Errors
+    /// An internal error where a buffer does not exist.
+    pub fn of_region(
+        n: &mut NestBuilder,
+        [maps, regions, listed]: [BufferId; 3],
+        region: &Dim,
+        channel: &Dim,
+    ) -> Result<Self, Diagnostic> {
+        let batch = n.load(regions, &[region.clone(), Dim::constant(0)])?;
+        let batch = n.cast(ElementType::I64, batch);
+        let (listed, region, none) = (n.load(listed, &[])?, n.index(region), n.constant(Const::I64(-1)));
+        let exists = n.binary(Binary::Lt, region, listed);
+        let batch = n.select(exists, batch, none);
+        Ok(Image::new(n, maps, batch, channel))
+    }
+
+    fn size(&self, axis: usize) -> Dim {
+        self.sizes.get(axis).cloned().unwrap_or_default()
+    }
+
+    /// Number of rows.
+    pub fn height(&self) -> Dim {
+        self.size(2)
+    }
+
+    /// Number of columns.
+    pub fn width(&self) -> Dim {
+        self.size(3)
+    }
+
+    /// A pixel; zero outside.
+    ///
+    /// # Errors
+    /// An internal error where the buffer does not exist.
+    pub fn pixel(&self, n: &mut NestBuilder, y: Node, x: Node) -> Result<Node, Diagnostic> {
+        let (y, x) = (n.as_index(y), n.as_index(x));
+        self.pixel_at(n, &y, &x)
+    }
+
+    /// The same by index expressions.
+    ///
+    /// # Errors
+    /// An internal error where the buffer does not exist.
+    pub fn pixel_at(&self, n: &mut NestBuilder, y: &Dim, x: &Dim) -> Result<Node, Diagnostic> {
+        let at = [self.batch.clone(), self.channel.clone(), y.clone(), x.clone()];
+        let inside = |axis: usize, value: &Dim| Bound { value: value.clone(), limit: self.size(axis) };
+        let bounds = vec![inside(0, &self.batch), inside(2, y), inside(3, x)];
+        let zero = n.zero_of(self.maps)?;
+        n.load_within(self.maps, &at, bounds, zero)
+    }
+
+    /// The value between four pixels, linear in both directions.
+    ///
+    /// # Errors
+    /// An internal error where the buffer does not exist.
+    pub fn between(&self, n: &mut NestBuilder, y: Sides, x: Sides) -> Result<Node, Diagnostic> {
+        let one = n.constant_like(y.fraction, 1.0);
+        let (up, left) = (n.binary(Binary::Sub, one, y.fraction), n.binary(Binary::Sub, one, x.fraction));
+        let mut sum = None;
+        for (row, weight) in [(y.low, up), (y.high, y.fraction)] {
+            for (column, share) in [(x.low, left), (x.high, x.fraction)] {
+                let (pixel, weight) = (self.pixel(n, row, column)?, n.binary(Binary::Mul, weight, share));
+                let part = n.binary(Binary::Mul, weight, pixel);
+                sum = Some(sum.map_or(part, |sum| n.binary(Binary::Add, sum, part)));
+            }
+        }
+        sum.ok_or_else(|| Diagnostic::internal("no pixels"))
+    }
+}
+
+/// The pixels around a coordinate that is not below zero, along a dimension of the given size. From the last pixel on,
+/// both sides are that pixel.
+pub fn sides(n: &mut NestBuilder, coordinate: Node, size: &Dim) -> Sides {
+    let element = n.type_of(coordinate).element();
+    let low = n.unary(Unary::Floor, coordinate);
+    let low = n.cast(ElementType::I64, low);
+    let (last, one) = (n.index(&(size.clone() - 1)), n.constant(Const::I64(1)));
+    let at_end = n.binary(Binary::Le, last, low);
+    let low = n.binary(Binary::Min, low, last);
+    let next = n.binary(Binary::Add, low, one);
+    let high = n.binary(Binary::Min, next, last);
+    let (from, nothing) = (n.cast(element, low), n.constant_like(coordinate, 0.0));
+    let distance = n.binary(Binary::Sub, coordinate, from);
+    Sides { low, high, fraction: n.select(at_end, nothing, distance) }
+}
+
+/// Whether `low <= value <= high`.
+pub fn inside(n: &mut NestBuilder, value: Node, low: Node, high: Node) -> Node {
+    let (above, below) = (n.binary(Binary::Le, low, value), n.binary(Binary::Le, value, high));
+    n.binary(Binary::And, above, below)
+}
