@@ -23,9 +23,11 @@ pub mod reduce;
 pub mod reshape;
 pub mod roi;
 pub mod scan;
+pub mod scatter;
 pub mod select;
 pub mod slice;
 pub mod softmax;
+pub mod sort;
 pub mod spatial;
 pub mod tile;
 pub mod transpose;
@@ -58,9 +60,11 @@ pub const FAMILIES: &[&[OpDef]] = &[
     reshape::OPS,
     roi::OPS,
     scan::OPS,
+    scatter::OPS,
     select::OPS,
     slice::OPS,
     softmax::OPS,
+    sort::OPS,
     spatial::OPS,
     tile::OPS,
     transpose::OPS,

@@ -1,10 +1,11 @@
-//! Operations that read every n-th element of a range along each axis: Slice, StridedSlice.
+//! Operations on every n-th element of a range along each axis: Slice, StridedSlice read them, SliceScatter replaces them.
 
 use crate::diag::{Diagnostic, codes};
 use crate::dim::Dim;
 use crate::fact::Fact;
 use crate::op::operands::{self, operand, shape_error};
 use crate::op::{InferContext, Op, OpDef, Support, one_output};
+use crate::program::Bound;
 use crate::program::builder::Builder;
 use crate::read::Attributes;
 use std::rc::Rc;
@@ -18,6 +19,16 @@ pub const OPS: &[OpDef] = &[
         inputs: 4..=5,
         outputs: one_output,
         parse: |_| Ok(Rc::new(Slice)),
+        ignorable: &[],
+        support: Support::Full,
+    },
+    OpDef {
+        name: "SliceScatter",
+        version: 15,
+        opsets: 15..=17,
+        inputs: 5..=6,
+        outputs: one_output,
+        parse: |_| Ok(Rc::new(SliceScatter)),
         ignorable: &[],
         support: Support::Full,
     },
@@ -121,6 +132,61 @@ impl Op for Slice {
         builder.map(out, |n, i| {
             let index: Vec<Dim> = ranges.iter().zip(i).map(|(range, i)| range.at(i)).collect();
             n.load(x, &index)
+        })
+    }
+}
+
+/// Data in which the elements that Slice would read are replaced by updates. Operands as of Slice, with the updates second.
+#[derive(Debug)]
+struct SliceScatter;
+
+impl SliceScatter {
+    fn ranges(inputs: &[Fact]) -> Result<Vec<Range>, Diagnostic> {
+        let sliced: Vec<Fact> = inputs.iter().take(1).chain(inputs.iter().skip(2)).cloned().collect();
+        Slice::ranges(&sliced)
+    }
+}
+
+impl Op for SliceScatter {
+    fn infer(&self, inputs: &[Fact], context: &mut InferContext) -> Result<Vec<Fact>, Diagnostic> {
+        let element = operands::same_element(inputs, 0, 1)?;
+        let (data, updates) = (operand(inputs, 0)?, operand(inputs, 1)?);
+        let ranges = SliceScatter::ranges(inputs)?;
+        if updates.rank() != data.rank() {
+            return Err(shape_error("updates have another number of dimensions than the data"));
+        }
+        for (range, dim) in ranges.iter().zip(&updates.dims) {
+            operands::require_equal(
+                context,
+                &range.count,
+                dim,
+                "the length of a slice and a dimension of its updates",
+            )?;
+        }
+        Ok(vec![Fact::new(element, data.dims.clone())])
+    }
+
+    fn lower(&self, builder: &mut Builder) -> Result<(), Diagnostic> {
+        let (data, updates, out) = (builder.input(0)?, builder.input(1)?, builder.output(0)?);
+        let ranges = SliceScatter::ranges(builder.facts())?;
+        builder.map(out, |n, i| {
+            let old = n.load(data, i)?;
+            let (mut index, mut bounds) = (Vec::new(), Vec::new());
+            for (range, (i, size)) in ranges.iter().zip(i.iter().zip(n.dims(data))) {
+                let (distance, step) = match range.step {
+                    step if step < 0 => (range.first.clone() - i, Dim::constant(step.saturating_neg())),
+                    step => (i.clone() - &range.first, Dim::constant(step)),
+                };
+                let at = distance.floor_div(&step);
+                if range.count != size {
+                    bounds.push(Bound { value: at.clone(), limit: range.count.clone() });
+                }
+                if !step.is(1) {
+                    bounds.push(Bound { value: distance.modulo(&step), limit: Dim::constant(1) });
+                }
+                index.push(at);
+            }
+            n.load_within(updates, &index, bounds, old)
         })
     }
 }

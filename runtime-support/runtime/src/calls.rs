@@ -5,10 +5,16 @@
 //! results. A tensor of another element type than a function expects counts as empty.
 
 pub mod find;
+pub mod scatter;
 pub mod size;
+pub mod sort;
+pub mod unique;
 
 pub use find::non_zero;
+pub use scatter::{last_writers, scatter_reduce};
 pub use size::{read_sizes, set_size};
+pub use sort::top_k;
+pub use unique::unique;
 
 /// The elements of a tensor, of one of the types that functions take; operations convert the others before and after.
 #[derive(Clone, Copy, Debug)]
