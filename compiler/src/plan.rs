@@ -160,7 +160,7 @@ impl Plan {
 mod tests {
     use super::*;
     use crate::dim::Dim;
-    use crate::program::{Step, StepKind};
+    use crate::program::{Block, Loop, Step, StepKind};
 
     /// A chain of reshapes through buffers of the given sizes, the last one being the output.
     fn chain(sizes: &[i64]) -> Program {
@@ -186,6 +186,18 @@ mod tests {
         assert_eq!((plan.arena_bytes, plan.peak_live_bytes), (256, 256));
         let apart = super::plan(&program, &PlanOptions { no_reuse: true }).unwrap();
         assert_eq!(apart.arena_bytes, 4 * (16 + 32 + 16 + 48 + 16));
+    }
+
+    #[test]
+    fn an_output_that_a_loop_writes_lives_through_the_loop() {
+        let mut program = chain(&[16, 16, 16, 16]);
+        let body = Block { steps: std::mem::take(&mut program.root.steps) };
+        let repeat =
+            Loop { trip_count: None, bound: Some(3), condition: None, current: None, carried: Vec::new(), body };
+        program.root.steps.push(Step { kind: StepKind::Loop(Box::new(repeat)), origins: Vec::new() });
+        let plan = plan(&program, &PlanOptions::default()).unwrap();
+        let (out, temporary) = (plan.storages[&BufferId(3)], plan.storages[&BufferId(1)]);
+        assert!(out.first <= temporary.first, "an iteration would overwrite what the last one left");
     }
 
     #[test]

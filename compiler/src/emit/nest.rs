@@ -126,7 +126,7 @@ fn inner_of(physical: &Physical, axis: usize, name: &str) -> Inner {
 /// A nest without reduction.
 fn map(program: &Program, views: &Views, physical: &Physical) -> Result<TokenStream, Diagnostic> {
     let mut nodes = Nodes::new(program, views, physical);
-    let needed = physical.needed(Some(physical.result));
+    let needed = physical.stored();
     let element = program.buffer(physical.target).element;
     name_axes(&mut nodes, &physical.maps, "i");
     if let Some((last, outer)) = physical.maps.split_last() {
@@ -192,7 +192,7 @@ fn reduce(program: &Program, views: &Views, physical: &Physical, rows: bool) -> 
             quote!(let total = rt::nest::#function([#(#extents),*], #[inline(always)] |[#(#names),*]| { #rows #inside #value });)
         }
     };
-    let after = physical.needed(Some(physical.result));
+    let after = physical.stored();
     let post = nodes.block(&|i| after[i] && (!before[i] || varying[i]), None)?.before;
     let element = program.buffer(physical.target).element;
     let store = put(&nodes, element);
@@ -246,7 +246,7 @@ fn accumulate(program: &Program, views: &Views, physical: &Physical) -> Result<T
     let sums = around(&nodes, &physical.reduces, "k", &quote!(#rows #adding));
     nodes.reduced = Some(quote!(acc[#at]));
     let Some(target) = nodes.bind_target(&inner) else { return Err(Diagnostic::internal("a row that is no row")) };
-    let after = physical.needed(Some(physical.result));
+    let after = physical.stored();
     let post = nodes.block(&|i| after[i], Some(&inner))?;
     let element = program.buffer(physical.target).element;
     let (row, stored, inside) = (target_row(&nodes), nodes.stored(physical.result, element), &post.inside);

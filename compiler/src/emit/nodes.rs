@@ -64,7 +64,12 @@ impl<'a> Nodes<'a> {
     /// A writer without loops.
     pub fn new(program: &'a Program, views: &'a Views, physical: &'a Physical) -> Self {
         let scope = Scope { limits: physical.limits(), ..Scope::default() };
-        Nodes { program, views, physical, scope, reduced: None, target: None }
+        let mut nodes = Nodes { program, views, physical, scope, reduced: None, target: None };
+        for (i, ty) in physical.types.iter().enumerate().filter(|(_, ty)| !ty.is_float()) {
+            let value = as_index(*ty, nodes.value(i as Node));
+            nodes.scope.scalars.insert(i as Node, value);
+        }
+        nodes
     }
 
     /// Names an axis.
@@ -112,8 +117,6 @@ impl<'a> Nodes<'a> {
             let value = unparen(self.expression(i, inner, row.as_ref())?);
             let name = format_ident!("v{i}");
             let statement = quote!(let #name = #value;);
-            let ty = self.physical.types[i];
-            self.scope.scalars.insert(i as u32, as_index(ty, quote!(#name)));
             if inside { block.inside.extend(statement) } else { block.before.extend(statement) }
         }
         Ok(block)
@@ -259,12 +262,13 @@ impl<'a> Nodes<'a> {
     pub fn bind_target(&mut self, inner: &Inner) -> Option<Block> {
         let param = self.views.param(self.physical.target)?;
         let unit = stride(&self.physical.store, inner.axis).is_some_and(|s| s.is(1));
+        let hoistable = is_hoisted(&self.physical.store, &self.physical.depends_on(&[inner.axis]));
         let fits = match (inner.width, param.shape) {
             (Some(width), _) => width <= param.run(),
             (None, Shape::Run(_)) => true,
             _ => false,
         };
-        if !unit || !fits {
+        if !unit || !hoistable || !fits {
             return None;
         }
         let (name, row) = (&param.name, format_ident!("{}_row", param.name));
@@ -322,18 +326,17 @@ impl<'a> Nodes<'a> {
 /// Whether everything that the address and bounds of a load use is computed before the loop.
 fn depends_on_hoisted_only(nodes: &[Scalar], i: usize, varying: &[bool]) -> bool {
     let Some(Scalar::Load { access, bounds, .. }) = nodes.get(i) else { return false };
+    let bounds = bounds.iter().flat_map(|bound| [&bound.value, &bound.limit]);
+    access.index.iter().chain(bounds).all(|dim| is_hoisted(dim, varying))
+}
+
+/// Whether all scalars that an expression uses are computed before the loop in which the marked nodes vary.
+fn is_hoisted(dim: &Dim, varying: &[bool]) -> bool {
     let mut hoisted = true;
-    let mut look = |dim: &Dim| {
-        dim.for_each_atom(&mut |atom| {
-            if let crate::dim::Atom::Scalar(node) = atom {
-                hoisted &= !varying.get(*node as usize).copied().unwrap_or(true);
-            }
-        });
-    };
-    access.index.iter().for_each(&mut look);
-    bounds.iter().for_each(|bound| {
-        look(&bound.value);
-        look(&bound.limit);
+    dim.for_each_atom(&mut |atom| {
+        if let crate::dim::Atom::Scalar(node) = atom {
+            hoisted &= !varying.get(*node as usize).copied().unwrap_or(true);
+        }
     });
     hoisted
 }

@@ -4,7 +4,7 @@ use super::views::Views;
 use crate::diag::Diagnostic;
 use crate::dim::{Atom, Dim, Interval};
 use crate::plan::inline_constant;
-use crate::program::nest::{Bound, Const, Nest, Node, Reduction, Scalar, ScalarType};
+use crate::program::nest::{Bound, Const, Nest, Node, Reduction, Scalar, ScalarType, scalars_of};
 use crate::program::{Access, BufferId, Layout, Program};
 
 /// A nest ready to be written as loops.
@@ -251,15 +251,17 @@ impl Physical {
         self.needed(roots)
     }
 
+    /// Nodes that the stored value and its address need, not looking behind the reduction.
+    pub fn stored(&self) -> Vec<bool> {
+        let mut roots = vec![self.result];
+        scalars_of(&self.store, &mut |node| roots.push(node));
+        self.needed(roots)
+    }
+
     /// Nodes that say how often reduction axes run.
     pub fn counts(&self) -> Vec<Node> {
         let mut counts = Vec::new();
-        let mut look = |atom: &Atom| {
-            if let Atom::Scalar(node) = atom {
-                counts.push(*node);
-            }
-        };
-        self.reduces.iter().for_each(|axis| self.extents[*axis].for_each_atom(&mut look));
+        self.reduces.iter().for_each(|axis| scalars_of(&self.extents[*axis], &mut |node| counts.push(node)));
         counts
     }
 

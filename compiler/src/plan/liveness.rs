@@ -43,7 +43,8 @@ enum Task<'a> {
     Block(&'a Block),
     Step(&'a Step),
     Touch(Vec<BufferId>, Vec<BufferId>),
-    EndLoop(usize, Vec<BufferId>),
+    /// The end of a loop that began at this time: buffers that live through it, and those of them that it writes.
+    EndLoop(usize, Vec<BufferId>, Vec<BufferId>),
 }
 
 /// Computes the life of every storage that a step, an input or an output names.
@@ -53,6 +54,8 @@ pub(super) fn analyse(program: &Program) -> Liveness {
         walk.touch(&[*buffer], &[]);
     }
     walk.block(&program.root);
+    // The caller reads the outputs: that is an access behind all loops, in which they may be written piece by piece.
+    walk.touch(&program.outputs.iter().map(|(buffer, _)| *buffer).collect::<Vec<_>>(), &[]);
     let end = walk.time;
     let mut storages: BTreeMap<BufferId, Life> = BTreeMap::new();
     let mut inner: BTreeMap<BufferId, Vec<(usize, bool)>> = BTreeMap::new();
@@ -64,11 +67,6 @@ pub(super) fn analyse(program: &Program) -> Liveness {
     }
     for span in walk.loops.iter().rev() {
         extend_over(span, &inner, &mut storages);
-    }
-    for (buffer, _) in &program.outputs {
-        let storage = program.buffer(*buffer).layout.storage;
-        let life = storages.entry(storage).or_insert(Life { first: end, last: end, written: false });
-        life.last = end;
     }
     Liveness { storages, end }
 }
@@ -95,8 +93,8 @@ impl<'a> Walk<'a> {
             match task {
                 Task::Block(block) => pending.extend(block.steps.iter().rev().map(Task::Step)),
                 Task::Touch(reads, writes) => self.touch(&reads, &writes),
-                Task::EndLoop(first, carried) => {
-                    self.touch(&carried, &carried);
+                Task::EndLoop(first, carried, written) => {
+                    self.touch(&carried, &written);
                     self.loops.push(Span { first, last: self.time, carried });
                 }
                 Task::Step(step) => self.step(step, &mut pending),
@@ -119,7 +117,8 @@ impl<'a> Walk<'a> {
                 let mut carried: Vec<BufferId> = step.carried.iter().flat_map(|pair| [pair.0, pair.1]).collect();
                 carried.extend(step.condition.iter().chain(&step.current).chain(&step.trip_count));
                 let carried = carried.into_iter().map(|b| self.program.buffer(b).layout.storage).collect();
-                pending.push(Task::EndLoop(first, carried));
+                let written = starts.iter().chain(&step.current).copied().collect();
+                pending.push(Task::EndLoop(first, carried, written));
                 pending.push(Task::Block(&step.body));
                 pending.push(Task::Touch(starts, step.current.into_iter().collect()));
             }

@@ -87,15 +87,8 @@ pub fn replace_nodes(nest: &mut Nest, nodes: Nodes, new: &[Node]) {
 /// Drops nodes on which neither result nor reduction depends.
 pub fn prune(nest: &mut Nest) {
     let mut needed = vec![false; nest.nodes.len()];
-    let roots = [Some(nest.result), nest.reduction.map(|r| r.value)];
-    roots.into_iter().flatten().chain(nest.counts()).for_each(|root| needed[root as usize] = true);
-    nest.store.index.iter().for_each(|dim| {
-        dim.for_each_atom(&mut |atom| {
-            if let Atom::Scalar(node) = atom {
-                needed[*node as usize] = true;
-            }
-        });
-    });
+    let reduced = nest.reduction.map(|r| r.value).into_iter().chain(nest.counts());
+    nest.stored().into_iter().chain(reduced).for_each(|root| needed[root as usize] = true);
     for i in (0..nest.nodes.len()).rev() {
         if needed[i] {
             nest.nodes[i].for_each_operand(&mut |operand| needed[operand as usize] = true);

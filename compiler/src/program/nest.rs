@@ -237,6 +237,15 @@ pub struct Access {
     pub index: Vec<Dim>,
 }
 
+impl Access {
+    /// Whether the index depends on axes and sizes only, not on data.
+    pub fn is_direct(&self) -> bool {
+        let mut direct = true;
+        self.index.iter().for_each(|dim| scalars_of(dim, &mut |_| direct = false));
+        direct
+    }
+}
+
 /// One scalar computation; operands are earlier nodes.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Scalar {
@@ -301,7 +310,8 @@ impl Scalar {
     }
 }
 
-fn scalars_of(dim: &Dim, visit: &mut dyn FnMut(Node)) {
+/// Calls `visit` for every scalar node that an index expression uses.
+pub fn scalars_of(dim: &Dim, visit: &mut dyn FnMut(Node)) {
     dim.for_each_atom(&mut |atom| {
         if let crate::dim::Atom::Scalar(node) = atom {
             visit(*node);
@@ -359,7 +369,8 @@ pub struct Nest {
     pub reduction: Option<Reduction>,
     /// The node that is stored.
     pub result: Node,
-    /// Where; distinct points of the map axes store to distinct elements. The stored value is cast to the buffer's type.
+    /// Where; distinct points of the map axes store to distinct elements, also where the index is loaded or computed,
+    /// and all of them lie inside the buffer. The stored value is cast to the buffer's type.
     pub store: Access,
 }
 
@@ -383,6 +394,18 @@ impl Nest {
         let mut counts = Vec::new();
         self.axes.iter().for_each(|axis| scalars_of(&axis.extent, &mut |node| counts.push(node)));
         counts
+    }
+
+    /// The nodes that say what is stored and where.
+    pub fn stored(&self) -> Vec<Node> {
+        let mut stored = vec![self.result];
+        self.store.index.iter().for_each(|dim| scalars_of(dim, &mut |node| stored.push(node)));
+        stored
+    }
+
+    /// Whether data decides neither how often axes run nor where the result is stored.
+    pub fn is_direct(&self) -> bool {
+        self.counts().is_empty() && self.store.is_direct()
     }
 
     /// For every node, whether it is evaluated after the reduction (depends on [`Scalar::Reduced`]).

@@ -36,17 +36,10 @@ pub struct Window {
 fn load<'n>(program: &Program, nest: &'n Nest, node: Node) -> Option<(&'n Access, &'n [Bound], Option<Node>)> {
     match nest.nodes.get(node as usize)? {
         Scalar::Load { access, bounds, otherwise } if program.buffer(access.buffer).element == ElementType::F32 => {
-            let direct = access.index.iter().all(|dim| !uses_scalar(dim));
-            direct.then_some((access, bounds.as_slice(), *otherwise))
+            access.is_direct().then_some((access, bounds.as_slice(), *otherwise))
         }
         _ => None,
     }
-}
-
-fn uses_scalar(dim: &Dim) -> bool {
-    let mut found = false;
-    dim.for_each_atom(&mut |atom| found |= matches!(atom, crate::dim::Atom::Scalar(_)));
-    found
 }
 
 fn uses(access: &Access, axis: usize) -> bool {
@@ -67,7 +60,7 @@ fn pads_with(nest: &Nest, otherwise: Option<Node>, value: f32) -> bool {
 
 /// Recognises `sum(data * weights)`.
 pub fn product(program: &Program, nest: &Nest) -> Option<Product> {
-    let reduction = nest.reduction.filter(|r| r.function == ReduceFn::Sum && nest.counts().is_empty())?;
+    let reduction = nest.reduction.filter(|r| r.function == ReduceFn::Sum && nest.is_direct())?;
     let Scalar::Binary(Binary::Mul, a, b) = nest.nodes.get(reduction.value as usize)? else { return None };
     let (first, second) = (load(program, nest, *a)?, load(program, nest, *b)?);
     let swap = match (first.1.is_empty(), second.1.is_empty()) {
@@ -110,7 +103,7 @@ fn parts(program: &Program, nest: &Nest, data: Node, weights: Node) -> Option<Ve
 
 /// Recognises a maximum or sum of one load over windows, and depthwise convolution.
 pub fn window(program: &Program, nest: &Nest) -> Option<Window> {
-    let reduction = nest.reduction.filter(|_| nest.counts().is_empty())?;
+    let reduction = nest.reduction.filter(|_| nest.is_direct())?;
     let value = nest.nodes.get(reduction.value as usize)?;
     let (op, data, weights) = match (reduction.function, value) {
         (ReduceFn::Max, Scalar::Load { .. }) => (WindowOp::Max, reduction.value, None),

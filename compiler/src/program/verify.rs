@@ -1,6 +1,6 @@
 //! Invariants of a program: checked after every pass, so that the pass that breaks one is named.
 
-use super::nest::{Access, Scalar, ScalarType, Unary};
+use super::nest::{Access, Scalar, ScalarType, Unary, scalars_of};
 use super::{Block, BufferId, Kernel, Nest, Program, StepKind};
 use crate::dim::{Atom, Dim};
 
@@ -74,6 +74,11 @@ fn verify_nest(program: &Program, nest: &Nest) -> Result<(), String> {
     }
     check_rank(program, &nest.store)?;
     check_axes(nest, &nest.store.index.iter().collect::<Vec<_>>())?;
+    let mut missing = false;
+    nest.store.index.iter().for_each(|dim| scalars_of(dim, &mut |node| missing |= node as usize >= nest.nodes.len()));
+    if missing {
+        return Err("the index of a store uses a node that does not exist".to_owned());
+    }
     let stored = types.get(nest.result as usize).ok_or("the stored node does not exist")?;
     let expected = ScalarType::of(program.buffer(nest.store.buffer).element);
     if Some(*stored) != expected {

@@ -140,7 +140,7 @@ impl<'p> Fusing<'p> {
 fn covers(program: &Program, nest: &Nest) -> bool {
     let points = nest.axes.iter().take(nest.maps).fold(Dim::constant(1), |n, axis| n * &axis.extent);
     let linear = nest.store.index.iter().all(|dim| !matches!(dim.parts().0, [(product, _)] if product.len() > 1));
-    linear && points == product(&program.buffer(nest.store.buffer).dims)
+    nest.store.is_direct() && linear && points == product(&program.buffer(nest.store.buffer).dims)
 }
 
 /// One unconditional load, stored as it is, at places that are sums of axes.

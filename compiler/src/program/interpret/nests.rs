@@ -72,7 +72,7 @@ impl Interpreter<'_> {
             values: types.iter().map(|ty| Lanes::zeros(*ty, block)).collect(),
             counts: needed(nest, &nest.counts()),
             before: needed(nest, nest.reduction.map(|r| r.value).as_slice()),
-            after: needed(nest, &[nest.result]),
+            after: needed(nest, &nest.stored()),
             counted,
             extents,
         };

@@ -26,7 +26,9 @@ fn data_epilogue(program: &Program, kernel: &Kernel, description: &Description) 
             return None;
         }
         match (function, nest.nodes.get(other as usize)?) {
-            (Binary::Add, Scalar::Load { access, bounds, .. }) if bounds.is_empty() && epilogue.clamp.is_none() => {
+            (Binary::Add, Scalar::Load { access, bounds, .. })
+                if bounds.is_empty() && access.is_direct() && epilogue.clamp.is_none() =>
+            {
                 let bias = epilogue.bias.is_none()
                     && epilogue.residual.is_none()
                     && is_bias(program, kernel, description, access);
