@@ -19,6 +19,7 @@ pub mod pad;
 pub mod pool;
 pub mod promote;
 pub mod quantize;
+pub mod recurrent;
 pub mod reduce;
 pub mod reshape;
 pub mod roi;
@@ -56,6 +57,7 @@ pub const FAMILIES: &[&[OpDef]] = &[
     pool::OPS,
     promote::OPS,
     quantize::OPS,
+    recurrent::OPS,
     reduce::OPS,
     reshape::OPS,
     roi::OPS,
