@@ -1,0 +1,238 @@
+//! `docs/ops.md`: every operation of opset1 to opset16, what of it works, and how the committed cases compute it.
+//!
+//! `INCLUDE_IR_UPDATE=1 cargo test -p include-ir-tests --test operations` writes the document.
+
+use include_ir_compiler::diag::Diagnostics;
+use include_ir_compiler::op::{OpDef, Support, lookup};
+use include_ir_compiler::ops::FAMILIES;
+use include_ir_compiler::program::kernel::{KernelKind, WindowOp};
+use include_ir_compiler::program::{Program, Step, StepKind};
+use include_ir_compiler::read::{self, Layer, Net};
+use include_ir_compiler::source::Source;
+use include_ir_compiler::{Options, stages};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+/// The last opset of the list.
+const LAST_OPSET: u8 = 16;
+
+/// Models that are compiled to see how an operation is computed, per row and element type.
+const MODELS_PER_TYPE: usize = 3;
+
+/// An operation version of `tests/conformance/opsets.tsv`.
+struct Listed {
+    name: String,
+    version: String,
+    opsets: String,
+    first: u8,
+    last: u8,
+}
+
+/// What the cases show of one row.
+#[derive(Default)]
+struct Seen {
+    /// Element types of the first operand, or of the result where there is none, with models.
+    types: BTreeMap<String, Vec<PathBuf>>,
+    computed: BTreeSet<String>,
+}
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+}
+
+fn listed() -> Vec<Listed> {
+    let text = std::fs::read_to_string(root().join("tests/conformance/opsets.tsv")).expect("the list of operations");
+    let row = |line: &str| {
+        let mut fields = line.split('\t').map(str::to_owned);
+        let mut next = || fields.next().expect("three columns");
+        let (name, version, opsets) = (next(), next(), next());
+        let number = |text: &str| text.parse().expect("an opset");
+        let first = number(opsets.split(['-', ',']).next().unwrap_or_default());
+        let last = number(opsets.split(['-', ',']).next_back().unwrap_or_default());
+        Listed { name, version, opsets, first, last }
+    };
+    text.lines().skip(1).map(row).collect()
+}
+
+fn rows() -> impl Iterator<Item = &'static OpDef> {
+    FAMILIES.iter().flat_map(|family| family.iter()).filter(|row| *row.opsets.start() <= LAST_OPSET)
+}
+
+/// The row of the tables for a listed version.
+fn implemented(listed: &Listed) -> Option<&'static OpDef> {
+    rows().find(|row| row.name == listed.name && *row.opsets.start() == listed.first)
+}
+
+#[test]
+fn the_tables_agree_with_the_opsets() {
+    let listed = listed();
+    assert_eq!(listed.len(), 241);
+    let mut problems = Vec::new();
+    for row in rows() {
+        match listed.iter().find(|entry| entry.name == row.name && entry.first == *row.opsets.start()) {
+            None => problems.push(format!("{}-{} is in no opset from {}", row.name, row.version, row.opsets.start())),
+            Some(entry) if entry.last != (*row.opsets.end()).min(LAST_OPSET) => {
+                problems.push(format!("{}-{} is in the opsets {}", row.name, row.version, entry.opsets));
+            }
+            Some(_) => {}
+        }
+    }
+    assert!(problems.is_empty(), "{}", problems.join("\n"));
+}
+
+#[test]
+fn the_document_is_fresh() {
+    let path = root().join("docs/ops.md");
+    let text = document(&seen());
+    if std::env::var_os("INCLUDE_IR_UPDATE").is_some() {
+        std::fs::write(&path, &text).expect("docs/ops.md can be written");
+    }
+    let found = std::fs::read_to_string(&path).unwrap_or_default();
+    let stale = text.lines().zip(found.lines()).find(|(new, old)| new != old);
+    assert!(
+        text == found,
+        "docs/ops.md is out of date: run `INCLUDE_IR_UPDATE=1 cargo test -p include-ir-tests --test operations`; \
+         first difference: {stale:?}"
+    );
+}
+
+fn document(seen: &BTreeMap<(&'static str, u8), Seen>) -> String {
+    let listed = listed();
+    let found: Vec<Option<&OpDef>> = listed.iter().map(implemented).collect();
+    let count = found.iter().flatten().count();
+    let partial = found.iter().flatten().filter(|row| matches!(row.support, Support::Partial(_))).count();
+    let mut text = format!(
+        "# Operations\n\n\
+         {count} of the {} operation versions of opset1 to opset16 are implemented, {partial} of them with limits.\n\
+         Made from the tables in `compiler/src/ops` and the cases in `tests/cases` by\n\
+         `INCLUDE_IR_UPDATE=1 cargo test -p include-ir-tests --test operations`. `irc ops` prints the tables of the\n\
+         installed compiler. How well operations do on models that nobody made for them: [conformance.md](conformance.md).\n\n\
+         - **Element types** are those of the first operand (of the result, where there is none) in committed cases, \
+         whose expected\n  values come from other implementations. The others that the specification allows take \
+         the same path.\n\
+         - **Computed by**: *loops* are nests that the compiler writes for the model; *contraction*, *window* and other\n  \
+         kernels come from the runtime; *call* is a function of the runtime that is no loop nest; *view* moves no element;\n  \
+         *fused* is part of the loops or the kernel of a neighbour; *folded* occurs in no compiled step, because all of\n  \
+         it is known when the model is compiled.\n\n\
+         | operation | version | opsets | status | element types | computed by | limits |\n\
+         |---|---|---|---|---|---|---|\n",
+        listed.len()
+    );
+    for (entry, row) in listed.iter().zip(found) {
+        let (status, limits) = match row.map(|row| row.support) {
+            None => ("**missing**", ""),
+            Some(Support::Full) => ("full", ""),
+            Some(Support::Partial(limits)) => ("partial", limits),
+        };
+        let seen = row.and_then(|row| seen.get(&(row.name, *row.opsets.start())));
+        let types: Vec<&str> = seen.iter().flat_map(|seen| seen.types.keys()).map(String::as_str).collect();
+        let computed: Vec<&str> = seen.iter().flat_map(|seen| &seen.computed).map(String::as_str).collect();
+        text.push_str(&format!(
+            "| {} | {} | {} | {status} | {} | {} | {limits} |\n",
+            entry.name,
+            entry.version,
+            entry.opsets,
+            types.join(" "),
+            computed.join(", ")
+        ));
+    }
+    text
+}
+
+/// What the committed cases show of every row, by name and first opset.
+fn seen() -> BTreeMap<(&'static str, u8), Seen> {
+    let mut all: BTreeMap<(&'static str, u8), Seen> = BTreeMap::new();
+    for model in models() {
+        let Some(net) = Source::from_path(&model, None).ok().and_then(|s| read::read(&s, &mut Diagnostics::new()))
+        else {
+            continue;
+        };
+        for (row, element) in uses(&net) {
+            let seen = all.entry((row.name, *row.opsets.start())).or_default();
+            let models = seen.types.entry(element).or_default();
+            if models.len() < MODELS_PER_TYPE && models.last() != Some(&model) {
+                models.push(model.clone());
+            }
+        }
+    }
+    for ((name, _), seen) in &mut all {
+        let models: BTreeSet<PathBuf> = seen.types.values().flatten().cloned().collect();
+        let programs = models.iter().filter_map(|model| program(model));
+        seen.computed = programs.flat_map(|program| computed(&program, name)).collect();
+        if seen.computed.is_empty() && !["Parameter", "Result"].contains(name) {
+            seen.computed.insert("folded".to_owned());
+        }
+    }
+    all
+}
+
+fn models() -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    let mut pending = vec![root().join("tests/cases")];
+    while let Some(folder) = pending.pop() {
+        let model = folder.join("model.xml");
+        if model.exists() {
+            found.push(model);
+            continue;
+        }
+        let entries = std::fs::read_dir(&folder).expect("a readable folder");
+        pending.extend(entries.flatten().map(|entry| entry.path()).filter(|path| path.is_dir()));
+    }
+    found.sort();
+    found
+}
+
+/// Rows and element types of the layers of a model, but for rows of operations of which it has several versions.
+fn uses(net: &Net) -> Vec<(&'static OpDef, String)> {
+    let needed: Vec<&Layer> = net.order.iter().filter_map(|index| net.layers.get(*index)).collect();
+    let rows: Vec<(&OpDef, &Layer)> = needed.iter().filter_map(|layer| Some((lookup(layer).ok()?, *layer))).collect();
+    let single = |row: &OpDef| rows.iter().all(|(other, _)| other.name != row.name || other.version == row.version);
+    let element = |layer: &Layer| {
+        let source = match layer.inputs.first() {
+            Some(input) => net.layers.get(input.layer).and_then(|source| source.output_ports.get(input.port)),
+            None => layer.output_ports.first(),
+        };
+        source.and_then(|port| port.precision).map(|element| element.to_string())
+    };
+    rows.iter().filter(|(row, _)| single(row)).filter_map(|(row, layer)| Some((*row, element(layer)?))).collect()
+}
+
+fn program(model: &Path) -> Option<Program> {
+    stages::program(&Source::from_path(model, None).ok()?, &Options::default()).ok()
+}
+
+/// The kinds of steps that layers of a type become.
+fn computed(program: &Program, name: &str) -> Vec<String> {
+    let mut kinds = Vec::new();
+    let mut blocks = vec![&program.root];
+    while let Some(block) = blocks.pop() {
+        for step in &block.steps {
+            match &step.kind {
+                StepKind::If { then, otherwise, .. } => blocks.extend([then, otherwise]),
+                StepKind::Loop(step) => blocks.push(&step.body),
+                _ => {}
+            }
+            match step.origins.iter().position(|origin| origin.kind.eq_ignore_ascii_case(name)) {
+                Some(0) => kinds.push(kind(step)),
+                Some(_) => kinds.push("fused".to_owned()),
+                None => {}
+            }
+        }
+    }
+    kinds
+}
+
+fn kind(step: &Step) -> String {
+    match &step.kind {
+        StepKind::Nest(_) => "loops".to_owned(),
+        StepKind::Kernel(kernel) => match kernel.kind {
+            KernelKind::Contraction { .. } => "contraction".to_owned(),
+            KernelKind::Window { op: WindowOp::Depthwise, .. } => "depthwise window".to_owned(),
+            KernelKind::Window { .. } => "window".to_owned(),
+        },
+        StepKind::Reshape { .. } => "view".to_owned(),
+        StepKind::Call(call) => format!("call `{}`", call.function.name),
+        StepKind::If { .. } => "branch".to_owned(),
+        StepKind::Loop(_) => "loop with body".to_owned(),
+    }
+}
