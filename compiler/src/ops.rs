@@ -11,6 +11,7 @@ pub mod convolution;
 pub mod find;
 pub mod gather;
 pub mod generate;
+pub mod inverse;
 pub mod io;
 pub mod logical;
 pub mod matmul;
@@ -29,6 +30,7 @@ pub mod select;
 pub mod slice;
 pub mod softmax;
 pub mod sort;
+pub mod sparse;
 pub mod spatial;
 pub mod tile;
 pub mod transpose;
@@ -49,6 +51,7 @@ pub const FAMILIES: &[&[OpDef]] = &[
     find::OPS,
     gather::OPS,
     generate::OPS,
+    inverse::OPS,
     io::OPS,
     logical::OPS,
     matmul::OPS,
@@ -67,6 +70,7 @@ pub const FAMILIES: &[&[OpDef]] = &[
     slice::OPS,
     softmax::OPS,
     sort::OPS,
+    sparse::OPS,
     spatial::OPS,
     tile::OPS,
     transpose::OPS,

@@ -5,15 +5,19 @@
 //! results. A tensor of another element type than a function expects counts as empty.
 
 pub mod find;
+pub mod matrix;
 pub mod scatter;
 pub mod size;
 pub mod sort;
+pub mod sparse;
 pub mod unique;
 
 pub use find::non_zero;
+pub use matrix::inverse;
 pub use scatter::{last_writers, scatter_reduce};
 pub use size::{read_sizes, set_size};
 pub use sort::top_k;
+pub use sparse::fill_empty_rows;
 pub use unique::unique;
 
 /// The elements of a tensor, of one of the types that functions take; operations convert the others before and after.

@@ -81,7 +81,8 @@ mod tests {
     #[test]
     fn rows_are_grouped() {
         let run = |sorted: i64| {
-            let (mut first, mut kind, mut counts, mut order, mut sizes) = ([9i64; 5], [9; 5], [9; 5], [0i32; 15], [0]);
+            let (mut first, mut kind, mut counts, mut order, mut sizes) =
+                ([9i64; 5], [9i64; 5], [9i64; 5], [0i32; 15], [0]);
             unique(Arguments {
                 inputs: &[Operand::new(&[3i32, 1, 3, 2, 1], &[5, 1])],
                 outputs: &mut [
