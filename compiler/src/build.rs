@@ -1,6 +1,7 @@
 //! Net -> Graph: every layer becomes a typed operation, and the model's interface its inputs and outputs.
 
 mod constants;
+mod fixed_inputs;
 mod interface;
 mod pre_process;
 

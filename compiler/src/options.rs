@@ -2,7 +2,9 @@
 
 mod values;
 
-pub use values::{Bound, DimRange, Emit, Isa, IsaSet, Kernels, OptionValue, Shape, WeightsFile, WeightsMode};
+pub use values::{
+    Bound, DimRange, Emit, InputValue, Isa, IsaSet, Kernels, OptionValue, Shape, WeightsFile, WeightsMode,
+};
 
 use crate::diag::{Diagnostic, codes, quote};
 use std::path::PathBuf;
@@ -83,6 +85,9 @@ options! {
     /// The largest value of a run-time size that has no upper bound: `NAME=SIZE`. The error about a missing bound
     /// says the name.
     bound: many<Bound>, "NAME=SIZE";
+    /// Fixes an input, by name of its layer or tensor: `axes=0,2`. It becomes a constant and is no input any more, for
+    /// inputs that decide shapes, like axes, sizes or a number of results.
+    value: many<InputValue>, "INPUT=NUMBER,..";
     /// Exposes the results of a layer (or the tensor with this name) as additional outputs, behind the model's own.
     output: many<String>, "LAYER";
     /// Which implementations to use: `auto` selects kernels, `reference` compiles every operation as the loops that
@@ -200,6 +205,8 @@ mod tests {
             ("emit", "llvm"),
             ("time_passes", "maybe"),
             ("output", ""),
+            ("value", "axes"),
+            ("value", "axes=one"),
         ] {
             let error = set(&[(name, value)]).unwrap_err();
             assert_eq!(error.code.id, codes::OPTION.id, "{name} = {value}");

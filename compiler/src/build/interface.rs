@@ -16,11 +16,11 @@ impl Building<'_> {
         for (position, index) in net.parameters.iter().enumerate() {
             let Some(layer) = net.layers.get(*index) else { continue };
             let names: Vec<String> = net.input_names(position).into_iter().map(str::to_owned).collect();
-            if let Err(diagnostic) = self.parameter(position, *index, layer, names, options) {
+            if let Err(diagnostic) = self.parameter(*index, layer, names, options) {
                 self.diagnostics.push(diagnostic);
             }
         }
-        self.check_shape_options(options);
+        self.check_input_options(options);
         if let Err(diagnostic) = self.pre_process() {
             self.diagnostics.push(diagnostic);
         }
@@ -28,7 +28,6 @@ impl Building<'_> {
 
     fn parameter(
         &mut self,
-        position: usize,
         index: usize,
         layer: &Layer,
         tensor_names: Vec<String>,
@@ -39,7 +38,12 @@ impl Building<'_> {
         let shape = attributes.dims("shape")?;
         let shape_span = layer.attribute("shape").map_or(layer.span, |a| a.value_span);
         self.diagnostics.extend(attributes.finish(&["layout"]));
-        let over = options.shape.iter().find(|s| s.input == layer.name || tensor_names.contains(&s.input));
+        let named = |input: &String| *input == layer.name || tensor_names.contains(input);
+        if let Some(given) = options.value.iter().find(|value| named(&value.input)) {
+            self.outputs[index] = self.fixed_input(layer, given, declared, &shape)?.into_iter().collect();
+            return Ok(());
+        }
+        let over = options.shape.iter().find(|s| named(&s.input));
         let ranges: Vec<DimRange> = match over {
             Some(over) if shape.dynamic_rank || over.dims.len() == shape.dims.len() => {
                 (0..over.dims.len()).map(|i| override_dim(over.dims[i], shape.dims.get(i))).collect()
@@ -60,7 +64,7 @@ impl Building<'_> {
             }
             None => shape.dims.clone(),
         };
-        let dims = self.dims(position, layer, shape_span, &ranges, options)?;
+        let dims = self.dims(layer, shape_span, &ranges, options)?;
         let element = self.net.legacy_input_type(declared);
         let value = self.graph.add_value(&layer.name, Some(Fact::new(element, dims)));
         self.graph.region_mut(ROOT).parameters.push(value);
@@ -76,13 +80,12 @@ impl Building<'_> {
     /// Dimensions of an input; every open one becomes a run-time size, which needs an upper bound.
     fn dims(
         &mut self,
-        position: usize,
         layer: &Layer,
         span: crate::diag::Span,
         ranges: &[DimRange],
         options: &Options,
     ) -> Result<Vec<Dim>, Diagnostic> {
-        let mut dims = Vec::with_capacity(ranges.len());
+        let (position, mut dims) = (self.graph.inputs.len(), Vec::with_capacity(ranges.len()));
         for (axis, range) in ranges.iter().enumerate() {
             let name = format!("{}_{axis}", layer.name);
             let bound = options.bound.iter().find(|b| b.name == name).map(|b| b.max);
@@ -110,13 +113,19 @@ impl Building<'_> {
         Ok(dims)
     }
 
-    fn check_shape_options(&mut self, options: &Options) {
-        for shape in &options.shape {
-            let known =
-                self.graph.inputs.iter().any(|i| i.name == shape.input || i.tensor_names.contains(&shape.input));
-            if !known && self.graph.inputs.len() == self.net.parameters.len() {
-                let names: Vec<String> = self.graph.inputs.iter().map(|i| quote(&i.name)).collect();
-                let message = format!("option `shape` names {}, which is no input", quote(&shape.input));
+    /// Options that belong to an input name one.
+    fn check_input_options(&mut self, options: &Options) {
+        let net = self.net;
+        let inputs = || net.parameters.iter().enumerate();
+        let layer = |index: &usize| net.layers.get(*index).map(|layer| layer.name.as_str());
+        let named = |(position, index): (usize, &usize), name: &str| {
+            layer(index) == Some(name) || net.input_names(position).contains(&name)
+        };
+        let shapes = options.shape.iter().map(|shape| ("shape", &shape.input));
+        for (option, name) in shapes.chain(options.value.iter().map(|value| ("value", &value.input))) {
+            if !inputs().any(|input| named(input, name)) {
+                let names: Vec<String> = net.parameters.iter().filter_map(layer).map(quote).collect();
+                let message = format!("option `{option}` names {}, which is no input", quote(name));
                 self.diagnostics.push(
                     Diagnostic::error(&codes::OPTION, message).help(format!("the inputs are {}", names.join(", "))),
                 );

@@ -6,6 +6,10 @@ use crate::element::ElementType;
 use crate::fact::Fact;
 use crate::op::InferContext;
 
+/// What to do about an operand that must be known when the model is compiled.
+pub const NOT_KNOWN: &str = "make it a constant, compute it from shapes (ShapeOf) and constants only, or fix the input that \
+    it comes from: --value INPUT=NUMBER,..";
+
 /// Operand `i`.
 ///
 /// # Errors
@@ -25,7 +29,7 @@ pub fn sizes(inputs: &[Fact], i: usize, what: &str) -> Result<Vec<Dim>, Diagnost
     }
     fact.as_sizes().ok_or_else(|| {
         Diagnostic::error(&codes::UNSUPPORTED, format!("{what} must be known when the model is compiled"))
-            .help("make it a constant, or compute it from shapes (ShapeOf) and constants only")
+            .help(NOT_KNOWN)
     })
 }
 

@@ -212,6 +212,35 @@ impl OptionValue for Bound {
     }
 }
 
+/// The values of one input, in row-major order.
+#[derive(Clone, Debug, PartialEq)]
+pub struct InputValue {
+    /// Name of the Parameter layer or one of its tensor names.
+    pub input: String,
+    /// Integers and truth values are whole numbers.
+    pub numbers: Vec<f64>,
+}
+
+impl InputValue {
+    /// The values, if all of them are integers that f64 holds exactly.
+    pub fn integers(&self) -> Option<Vec<i64>> {
+        let exact = |value: &f64| (value.fract() == 0.0 && value.abs() < 2f64.powi(53)).then_some(*value as i64);
+        self.numbers.iter().map(exact).collect()
+    }
+}
+
+impl OptionValue for InputValue {
+    fn parse(text: &str) -> Result<Self, String> {
+        let (input, numbers) = text.rsplit_once('=').ok_or_else(|| format!("{} has no `=`", quote(text)))?;
+        let number = |text: &str| text.trim().parse().map_err(|_| format!("{} is not a number", quote(text)));
+        let numbers = match numbers.trim() {
+            "" => Vec::new(),
+            numbers => numbers.split(',').map(number).collect::<Result<_, _>>()?,
+        };
+        Ok(InputValue { input: input.to_owned(), numbers })
+    }
+}
+
 /// Where the generated code finds the file with the packed weights.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WeightsFile {

@@ -23,6 +23,8 @@ pub struct Case {
     folder: PathBuf,
     /// Values of the option `shape`; one without an input's name is for the first input.
     shapes: Vec<String>,
+    /// Values of the option `value`.
+    values: Vec<String>,
     inputs: Arrays,
     /// `None`: whatever comes out is right.
     expected: Option<Arrays>,
@@ -52,6 +54,7 @@ impl Case {
             steps: None,
             folder: folder.to_path_buf(),
             shapes: Vec::new(),
+            values: Vec::new(),
             inputs: npz::read(&folder.join("inputs.npz"))?,
             expected: Some(npz::read(&folder.join("expected.npz"))?),
         };
@@ -73,12 +76,13 @@ impl Case {
             steps: None,
             folder: PathBuf::new(),
             shapes: Vec::new(),
+            values: Vec::new(),
             inputs,
             expected: None,
         }
     }
 
-    /// `{"tolerance": {"abs": a, "rel": r}, "steps": n, "shape": "x=1..8,3"}`; other keys are remarks.
+    /// `{"tolerance": {"abs": a, "rel": r}, "steps": n, "shape": "x=1..8,3", "value": "axes=0,2"}`; other keys are remarks.
     fn configure(&mut self, value: &Value) -> Result<(), String> {
         let tolerance = &value["tolerance"];
         for (key, slot) in [("abs", &mut self.tolerance.abs), ("rel", &mut self.tolerance.rel)] {
@@ -91,14 +95,8 @@ impl Case {
             let steps = value["steps"].as_u64().filter(|steps| (1..=100_000).contains(steps));
             self.steps = Some(steps.ok_or("`steps` is not a number from 1 to 100000")? as usize);
         }
-        let shapes: Vec<&Value> = match &value["shape"] {
-            Value::Null => Vec::new(),
-            Value::Array(list) => list.iter().collect(),
-            one => vec![one],
-        };
-        for shape in shapes {
-            self.shapes.push(shape.as_str().ok_or("`shape` is not a string")?.to_owned());
-        }
+        self.shapes = texts(value, "shape")?;
+        self.values = texts(value, "value")?;
         Ok(())
     }
 
@@ -112,6 +110,9 @@ impl Case {
         for shape in &self.shapes {
             let named = if shape.contains('=') { shape.clone() } else { format!("{}={shape}", first_input(&source)) };
             options.set("shape", &named)?;
+        }
+        for value in &self.values {
+            options.set("value", value)?;
         }
         Ok((source, options))
     }
@@ -164,6 +165,16 @@ impl Case {
         let by_name = || port.names.iter().find_map(|name| arrays.get(&format!("{name}{suffix}")));
         arrays.get(&self.key(kind, index, step)).or_else(by_name)
     }
+}
+
+/// The values of an option: a string, or a list of strings.
+fn texts(value: &Value, key: &str) -> Result<Vec<String>, String> {
+    let list: Vec<&Value> = match &value[key] {
+        Value::Null => Vec::new(),
+        Value::Array(list) => list.iter().collect(),
+        one => vec![one],
+    };
+    list.into_iter().map(|one| Ok(one.as_str().ok_or(format!("`{key}` is not a string"))?.to_owned())).collect()
 }
 
 /// Name of the first Parameter, for shapes that name no input.
