@@ -10,7 +10,6 @@ use crate::op::{InferContext, Op, OpDef, Support, one_output};
 use crate::program::Call;
 use crate::program::builder::Builder;
 use crate::program::nest::{Binary, ScalarType};
-use crate::read::Attributes;
 use std::rc::Rc;
 
 /// The operations of this family.
@@ -20,18 +19,10 @@ pub const OPS: &[OpDef] = &[OpDef {
     opsets: 3..=17,
     inputs: 1..=1,
     outputs: one_output,
-    parse: |a| Ok(Rc::new(NonZero { output_type: index_type(a, "output_type")? })),
+    parse: |a| Ok(Rc::new(NonZero { output_type: a.index_type_or("output_type", ElementType::I64)? })),
     ignorable: &[],
     support: Support::Full,
 }];
-
-/// An attribute that names i32 or i64; i64 where it is absent.
-fn index_type(attributes: &Attributes, name: &str) -> Result<ElementType, Diagnostic> {
-    match attributes.element_type_or(name, ElementType::I64)? {
-        element @ (ElementType::I32 | ElementType::I64) => Ok(element),
-        _ => Err(attributes.invalid(name, "`i32` or `i64`")),
-    }
-}
 
 /// `[rank, count]`: the positions of all elements that are not zero, in row-major order.
 #[derive(Debug)]

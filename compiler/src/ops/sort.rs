@@ -37,14 +37,6 @@ const fn top_k_row(version: u8, opsets: RangeInclusive<u8>, ignorable: &'static 
     }
 }
 
-/// An attribute that names i32 or i64.
-fn index_type(attributes: &Attributes, name: &str, default: ElementType) -> Result<ElementType, Diagnostic> {
-    match attributes.element_type_or(name, default)? {
-        element @ (ElementType::I32 | ElementType::I64) => Ok(element),
-        _ => Err(attributes.invalid(name, "`i32` or `i64`")),
-    }
-}
-
 /// The elements of a tensor in a type that functions compare, in the same order of values.
 fn keys(builder: &mut Builder, x: BufferId) -> Result<BufferId, Diagnostic> {
     match builder.scalar_type(x)? {
@@ -87,7 +79,7 @@ impl TopK {
             axis: attributes.int("axis")?,
             smallest: attributes.choice("mode", &[("max", false), ("min", true)])?,
             order: attributes.choice("sort", &orders)?,
-            index: index_type(attributes, "index_element_type", ElementType::I32)?,
+            index: attributes.index_type_or("index_element_type", ElementType::I32)?,
         })
     }
 }

@@ -169,6 +169,14 @@ impl<'a> Attributes<'a> {
         self.find(name).map_or(Ok(default), |attribute| self.parse_element_type(attribute))
     }
 
+    /// The element type of indices or counts, i32 or i64, with a default.
+    pub fn index_type_or(&self, name: &str, default: ElementType) -> Result<ElementType, Diagnostic> {
+        match self.element_type_or(name, default)? {
+            element @ (ElementType::I32 | ElementType::I64) => Ok(element),
+            _ => Err(self.invalid(name, "`i32` or `i64`")),
+        }
+    }
+
     /// An element type that may be left open: missing, `dynamic` or `undefined` give `None`.
     pub fn element_type_if_known(&self, name: &str) -> Result<Option<ElementType>, Diagnostic> {
         match self.find(name) {

@@ -1,6 +1,6 @@
 //! Unique-10.
 
-use super::{index_type, keys};
+use super::keys;
 use crate::diag::Diagnostic;
 use crate::dim::{Dim, product};
 use crate::element::ElementType;
@@ -21,8 +21,8 @@ pub(super) const ROW: OpDef = OpDef {
     parse: |a| {
         Ok(Rc::new(Unique {
             sorted: a.bool("sorted", true)?,
-            index: index_type(a, "index_element_type", ElementType::I64)?,
-            count: index_type(a, "count_element_type", ElementType::I64)?,
+            index: a.index_type_or("index_element_type", ElementType::I64)?,
+            count: a.index_type_or("count_element_type", ElementType::I64)?,
         }))
     },
     ignorable: &[],
