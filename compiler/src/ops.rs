@@ -32,6 +32,7 @@ pub mod softmax;
 pub mod sort;
 pub mod sparse;
 pub mod spatial;
+pub mod suppression;
 pub mod tile;
 pub mod transpose;
 pub mod unary;
@@ -72,6 +73,7 @@ pub const FAMILIES: &[&[OpDef]] = &[
     sort::OPS,
     sparse::OPS,
     spatial::OPS,
+    suppression::OPS,
     tile::OPS,
     transpose::OPS,
     unary::OPS,

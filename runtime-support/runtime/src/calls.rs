@@ -4,6 +4,7 @@
 //! are row-major and compact in their actual dimensions. No function panics or allocates: working memory is among the
 //! results. A tensor of another element type than a function expects counts as empty.
 
+pub mod boxes;
 pub mod find;
 pub mod matrix;
 pub mod scatter;
@@ -12,6 +13,7 @@ pub mod sort;
 pub mod sparse;
 pub mod unique;
 
+pub use boxes::non_max_suppression;
 pub use find::non_zero;
 pub use matrix::inverse;
 pub use scatter::{last_writers, scatter_reduce};

@@ -1,0 +1,46 @@
+//! Intersection over union of boxes that are given by two corners.
+
+/// A box: the corner with the smaller coordinates, then the one with the larger ones.
+pub type Corners = [f32; 4];
+
+/// The boxes of a tensor whose last dimension is 4.
+pub fn corners(elements: &[f32]) -> &[Corners] {
+    elements.as_chunks().0
+}
+
+/// Box `at`; an empty one if there is none.
+pub fn corner(boxes: &[Corners], at: usize) -> Corners {
+    boxes.get(at).copied().unwrap_or_default()
+}
+
+/// The area of a box; `offset` is 1 where coordinates are those of whole pixels and the last ones belong to the box.
+pub fn area(b: Corners, offset: f32) -> f32 {
+    (b[2] - b[0] + offset) * (b[3] - b[1] + offset)
+}
+
+/// Intersection over union; 0 for boxes without area.
+pub fn overlap(a: Corners, b: Corners, offset: f32) -> f32 {
+    let (area_a, area_b) = (area(a, offset), area(b, offset));
+    if area_a <= 0.0 || area_b <= 0.0 {
+        return 0.0;
+    }
+    let width = (a[2].min(b[2]) - a[0].max(b[0]) + offset).max(0.0);
+    let height = (a[3].min(b[3]) - a[1].max(b[1]) + offset).max(0.0);
+    let common = width * height;
+    common / (area_a + area_b - common)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn halves_and_neighbours() {
+        let whole = [0.0, 0.0, 2.0, 2.0];
+        assert_eq!(overlap(whole, [0.0, 0.0, 1.0, 2.0], 0.0), 0.5);
+        assert_eq!(overlap(whole, [2.0, 0.0, 4.0, 2.0], 0.0), 0.0);
+        assert_eq!(overlap(whole, [1.0, 1.0, 1.0, 2.0], 0.0), 0.0);
+        // Three by three pixels, and the last column of them.
+        assert_eq!(overlap(whole, [2.0, 0.0, 2.0, 2.0], 1.0), 1.0 / 3.0);
+    }
+}
