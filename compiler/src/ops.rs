@@ -8,6 +8,7 @@ pub mod comparison;
 pub mod concat;
 pub mod convert;
 pub mod convolution;
+pub mod einsum;
 pub mod find;
 pub mod gather;
 pub mod generate;
@@ -50,6 +51,7 @@ pub const FAMILIES: &[&[OpDef]] = &[
     convert::OPS,
     convolution::OPS,
     find::OPS,
+    einsum::OPS,
     gather::OPS,
     generate::OPS,
     inverse::OPS,
