@@ -1,13 +1,17 @@
 //! How operations write their defining nests.
 
+use super::interpret::interpret;
 use super::nest::{Access, Axis, Binary, Bound, Const, Nest, Node, ReduceFn, Reduction, Scalar, ScalarType, Unary};
-use super::{Block, BufferId, Call, Loop, Program, Role, Step, StepKind};
+use super::{Block, Buffer, BufferId, Call, Loop, Program, Role, Step, StepKind};
 use crate::diag::{Diagnostic, codes};
 use crate::dim::{Atom, Dim, Variable};
 use crate::element::ElementType;
 use crate::fact::Fact;
-use crate::graph::Origin;
+use crate::graph::{Interface, Origin};
 use crate::tensor::Tensor;
+
+/// A table is folded if that takes at most this many iterations.
+const FOLDED: i64 = 1 << 20;
 
 /// Appends the steps of one operation to a program.
 pub struct Builder<'a> {
@@ -99,6 +103,50 @@ impl<'a> Builder<'a> {
     /// A new constant.
     pub fn constant(&mut self, tensor: Tensor) -> BufferId {
         self.program.add_constant(&self.origin.name, tensor)
+    }
+
+    /// A tensor whose elements depend on nothing but their index: a constant, where its dimensions and what `body` uses
+    /// are known at compile time and the tensor is small, else a temporary and the step that fills it.
+    ///
+    /// # Errors
+    /// What `body` returns.
+    pub fn table(
+        &mut self,
+        element: ElementType,
+        dims: &[Dim],
+        body: impl FnOnce(&mut NestBuilder<'_, 'a>, &[Dim]) -> Result<Node, Diagnostic>,
+    ) -> Result<BufferId, Diagnostic> {
+        let table = self.temporary(element, dims.to_vec());
+        self.map(table, body)?;
+        let known = match self.steps.last() {
+            Some(Step { kind: StepKind::Nest(nest), .. }) if nest.is_closed() && points(nest) <= FOLDED => {
+                Some(self.evaluate(nest, table)?)
+            }
+            _ => None,
+        };
+        if let Some(tensor) = known {
+            self.steps.pop();
+            self.program.buffer_mut(table).role = Role::Constant(tensor);
+        }
+        Ok(table)
+    }
+
+    /// The elements of a constant.
+    pub fn as_constant(&self, buffer: BufferId) -> Option<&Tensor> {
+        self.program.buffer(buffer).constant()
+    }
+
+    /// The tensor that a nest without operands stores.
+    fn evaluate(&self, nest: &Nest, target: BufferId) -> Result<Tensor, Diagnostic> {
+        let mut program = Program::default();
+        let Buffer { element, dims, .. } = self.program.buffer(target).clone();
+        let to = program.add_buffer("", element, dims, Role::Output(0));
+        program.outputs.push((to, Interface::default()));
+        let mut nest = nest.clone();
+        nest.store.buffer = to;
+        program.root.steps.push(Step { kind: StepKind::Nest(nest), origins: Vec::new() });
+        let mut tensors = interpret(&program, &[]).map_err(Diagnostic::internal)?;
+        tensors.pop().ok_or_else(|| internal("a nest has no result"))
     }
 
     /// `to` becomes the row-major elements of `from` under its own dimensions.
@@ -413,6 +461,11 @@ impl NestBuilder<'_, '_> {
         self.nest.store = Access { buffer, index: index.to_vec() };
         self.builder.push(StepKind::Nest(self.nest));
     }
+}
+
+/// Number of iterations of all loops.
+fn points(nest: &Nest) -> i64 {
+    nest.axes.iter().fold(1i64, |points, axis| points.saturating_mul(axis.extent.upper_bound().max(0)))
 }
 
 fn internal(message: &str) -> Diagnostic {

@@ -408,6 +408,21 @@ impl Nest {
         self.counts().is_empty() && self.store.is_direct()
     }
 
+    /// Whether the result follows from the nest alone: it loads nothing and depends on no run-time size.
+    pub fn is_closed(&self) -> bool {
+        let mut closed = true;
+        let mut look = |dim: &Dim| {
+            dim.for_each_atom(&mut |atom| closed &= !matches!(atom, crate::dim::Atom::Variable(_)));
+        };
+        self.axes.iter().for_each(|axis| look(&axis.extent));
+        for node in &self.nodes {
+            if let Scalar::Index(dim) = node {
+                look(dim);
+            }
+        }
+        closed && self.loads().next().is_none()
+    }
+
     /// For every node, whether it is evaluated after the reduction (depends on [`Scalar::Reduced`]).
     pub fn after_reduction(&self) -> Vec<bool> {
         let mut after = vec![false; self.nodes.len()];

@@ -1,6 +1,6 @@
 //! Orders of dimensions that nests prefer.
 
-use crate::dim::Dim;
+use crate::dim::{Atom, Dim};
 use crate::program::kernel::Part;
 use crate::program::nest::{Access, Nest, Scalar};
 use crate::program::recognise::{self, Window};
@@ -54,7 +54,7 @@ pub(super) fn channels_last(program: &Program, nest: &Nest, window: &Window) -> 
 }
 
 /// The output order of a nest that follows its largest operand: each output dimension takes the place that the axis it
-/// runs along has in the operand's memory.
+/// runs along has in the operand's memory, also where the operand's index is computed from the axis.
 pub(super) fn follow(program: &Program, nest: &Nest) -> Option<Vec<usize>> {
     let size = |access: &&Access| program.buffer(access.buffer).len().upper_bound();
     let variable = nest.loads().filter(|access| program.buffer(access.buffer).constant().is_none());
@@ -63,7 +63,8 @@ pub(super) fn follow(program: &Program, nest: &Nest) -> Option<Vec<usize>> {
     let stride = |dim: usize| {
         let index = nest.store.index.get(dim)?;
         let axis = (0..nest.maps).find(|axis| index.uses_axis(*axis))?;
-        address.coefficient(axis).filter(|stride| *stride > 0)
+        let linear = address.coefficient(axis).filter(|stride| *stride > 0);
+        linear.or_else(|| looked_up_stride(program, nest, operand, axis))
     };
     let mut strides: Vec<Option<i64>> = (0..nest.store.index.len()).map(stride).collect();
     // A dimension that the operand does not have stays beside its logical neighbour.
@@ -75,4 +76,28 @@ pub(super) fn follow(program: &Program, nest: &Nest) -> Option<Vec<usize>> {
     let mut order: Vec<usize> = (0..strides.len()).collect();
     order.sort_by_key(|dim| std::cmp::Reverse(strides[*dim]));
     Some(order)
+}
+
+/// Stride of the operand's dimension in which an axis is looked up: through a division or another tensor.
+fn looked_up_stride(program: &Program, nest: &Nest, operand: &Access, axis: usize) -> Option<i64> {
+    let mut depends: Vec<bool> = Vec::with_capacity(nest.nodes.len());
+    for node in &nest.nodes {
+        let mut found = match node {
+            Scalar::Index(dim) => dim.uses_axis(axis),
+            Scalar::Load { access, .. } => access.index.iter().any(|dim| dim.uses_axis(axis)),
+            _ => false,
+        };
+        node.for_each_operand(&mut |operand| found |= depends.get(operand as usize).copied().unwrap_or(false));
+        depends.push(found);
+    }
+    let uses = |dim: &Dim| {
+        let mut found = dim.uses_axis(axis);
+        dim.for_each_atom(&mut |atom| match atom {
+            Atom::Scalar(node) => found |= depends.get(*node as usize).copied().unwrap_or(false),
+            _ => {}
+        });
+        found
+    };
+    let at = operand.index.iter().position(uses)?;
+    program.buffer(operand.buffer).layout.strides.get(at)?.as_const().filter(|stride| *stride > 0)
 }
