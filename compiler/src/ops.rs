@@ -12,6 +12,7 @@ pub mod einsum;
 pub mod find;
 pub mod gather;
 pub mod generate;
+pub mod interpolate;
 pub mod inverse;
 pub mod io;
 pub mod logical;
@@ -54,6 +55,7 @@ pub const FAMILIES: &[&[OpDef]] = &[
     einsum::OPS,
     gather::OPS,
     generate::OPS,
+    interpolate::OPS,
     inverse::OPS,
     io::OPS,
     logical::OPS,
