@@ -1,9 +1,11 @@
-//! Reductions over axes that a constant operand names.
+//! Reductions over axes that an operand names.
+
+mod run_time;
 
 use crate::diag::{Diagnostic, codes};
 use crate::dim::{Dim, product};
 use crate::element::ElementType;
-use crate::fact::Fact;
+use crate::fact::{Fact, Value};
 use crate::op::{InferContext, Op, OpDef, Support, axes, one_output, reduction, typing};
 use crate::program::builder::{Builder, NestBuilder};
 use crate::program::nest::{Binary, Node, ReduceFn, ScalarType, Unary};
@@ -72,11 +74,14 @@ fn reduce(attributes: &Attributes, function: Function) -> Result<Rc<dyn Op>, Dia
 }
 
 impl Op for Reduce {
-    fn infer(&self, inputs: &[Fact], _: &mut InferContext) -> Result<Vec<Fact>, Diagnostic> {
+    fn infer(&self, inputs: &[Fact], context: &mut InferContext) -> Result<Vec<Fact>, Diagnostic> {
         let (x, named) = (typing::operand(inputs, 0)?, typing::operand(inputs, 1)?);
         match self.function {
             Function::All | Function::Any => typing::boolean(x.element, "the operand of a logical reduction")?,
             _ => typing::number(x.element, "the operand of a reduction")?,
+        }
+        if named.value == Value::Unknown {
+            return Ok(vec![Fact::new(x.element, self.open_dims(x, named, context)?)]);
         }
         let axes = axes::constant(named, "the list of axes", x.rank())?;
         let mut dims = Vec::with_capacity(x.rank());
@@ -91,6 +96,9 @@ impl Op for Reduce {
     }
 
     fn lower(&self, builder: &mut Builder) -> Result<(), Diagnostic> {
+        if builder.fact(1)?.value == Value::Unknown {
+            return self.lower_open(builder);
+        }
         let (x, out) = (builder.input(0)?, builder.output(0)?);
         let (fact, dims) = (builder.fact(0)?, builder.dims(out));
         let axes = axes::constant(builder.fact(1)?, "the list of axes", fact.rank())?;
@@ -210,7 +218,7 @@ mod tests {
         let x = Fact::new(ElementType::F32, vec![Dim::constant(2), Dim::constant(3)]);
         assert_eq!(infer(x.clone(), &[2], false).unwrap_err().code.id, codes::SHAPE.id);
         assert_eq!(infer(x.clone(), &[i64::MIN], false).unwrap_err().code.id, codes::SHAPE.id);
-        let open = Fact::new(ElementType::I64, vec![Dim::constant(1)]);
+        let open = Fact::new(ElementType::I64, vec![InferContext::default().fresh("axes_0", 1, 2)]);
         let sum = Reduce { function: Function::Sum, keep_dims: false };
         let error = sum.infer(&[x, open.clone()], &mut InferContext::default()).unwrap_err();
         assert_eq!(error.code.id, codes::UNSUPPORTED.id);

@@ -105,16 +105,8 @@ impl Op for TopK {
         let dims = builder.dims(x);
         let axis = operands::axis(self.axis, dims.len())?;
         if builder.fact(1)?.value == Value::Unknown {
-            let k = builder.converted(builder.input(1)?, ElementType::I64)?;
             let sizes = vec![builder.found(values, axis)?];
-            builder.call(Call {
-                function: function!(read_sizes),
-                inputs: vec![k],
-                outputs: Vec::new(),
-                integers: Vec::new(),
-                floats: Vec::new(),
-                sizes,
-            });
+            builder.read_sizes(builder.input(1)?, sizes)?;
         }
         let keys = keys(builder, x)?;
         let positions = builder.staged(indices, ElementType::I32);

@@ -7,7 +7,7 @@ use crate::diag::{Diagnostic, codes};
 use crate::dim::{Atom, Dim, Variable};
 use crate::element::ElementType;
 use crate::fact::Fact;
-use crate::graph::{Interface, Origin};
+use crate::graph::{Interface, Origin, VariableInfo};
 use crate::tensor::Tensor;
 
 /// A table is folded if that takes at most this many iterations.
@@ -157,6 +157,30 @@ impl<'a> Builder<'a> {
     /// Calls a function of the runtime. Its results are row-major; `sizes` are those that it finds.
     pub fn call(&mut self, call: Call) {
         self.push(StepKind::Call(call));
+    }
+
+    /// A new run-time size between `min` and `max`, for an intermediate.
+    pub fn fresh(&mut self, name: &str, min: i64, max: i64) -> Variable {
+        let variable = Variable { id: self.program.variables.len() as u32, min, max };
+        self.program.variables.push(VariableInfo { variable, name: name.to_owned(), source: None });
+        variable
+    }
+
+    /// Run-time sizes become the elements of an integer tensor.
+    ///
+    /// # Errors
+    /// Strings.
+    pub fn read_sizes(&mut self, values: BufferId, sizes: Vec<Variable>) -> Result<(), Diagnostic> {
+        let values = self.converted(values, ElementType::I64)?;
+        self.call(Call {
+            function: crate::function!(read_sizes),
+            inputs: vec![values],
+            outputs: Vec::new(),
+            integers: Vec::new(),
+            floats: Vec::new(),
+            sizes,
+        });
+        Ok(())
     }
 
     /// The run-time size that dimension `axis` of a result is: one that only the operation itself can find.
