@@ -1,13 +1,15 @@
 //! How operations write their defining nests.
 
+mod calls;
+
 use super::interpret::interpret;
 use super::nest::{Access, Axis, Binary, Bound, Const, Nest, Node, ReduceFn, Reduction, Scalar, ScalarType, Unary};
-use super::{Block, Buffer, BufferId, Call, Loop, Program, Role, Step, StepKind};
+use super::{Block, Buffer, BufferId, Loop, Program, Role, Step, StepKind};
 use crate::diag::{Diagnostic, codes};
-use crate::dim::{Atom, Dim, Variable};
+use crate::dim::Dim;
 use crate::element::ElementType;
 use crate::fact::Fact;
-use crate::graph::{Interface, Origin, VariableInfo};
+use crate::graph::{Interface, Origin};
 use crate::tensor::Tensor;
 
 /// A table is folded if that takes at most this many iterations.
@@ -152,79 +154,6 @@ impl<'a> Builder<'a> {
     /// `to` becomes the row-major elements of `from` under its own dimensions.
     pub fn reshape(&mut self, from: BufferId, to: BufferId) {
         self.push(StepKind::Reshape { from, to });
-    }
-
-    /// Calls a function of the runtime. Its results are row-major; `sizes` are those that it finds.
-    pub fn call(&mut self, call: Call) {
-        self.push(StepKind::Call(call));
-    }
-
-    /// A new run-time size between `min` and `max`, for an intermediate.
-    pub fn fresh(&mut self, name: &str, min: i64, max: i64) -> Variable {
-        let variable = Variable { id: self.program.variables.len() as u32, min, max };
-        self.program.variables.push(VariableInfo { variable, name: name.to_owned(), source: None });
-        variable
-    }
-
-    /// Run-time sizes become the elements of an integer tensor.
-    ///
-    /// # Errors
-    /// Strings.
-    pub fn read_sizes(&mut self, values: BufferId, sizes: Vec<Variable>) -> Result<(), Diagnostic> {
-        let values = self.converted(values, ElementType::I64)?;
-        self.call(Call {
-            function: crate::function!(read_sizes),
-            inputs: vec![values],
-            outputs: Vec::new(),
-            integers: Vec::new(),
-            floats: Vec::new(),
-            sizes,
-        });
-        Ok(())
-    }
-
-    /// The run-time size that dimension `axis` of a result is: one that only the operation itself can find.
-    ///
-    /// # Errors
-    /// An internal error where the dimension is no variable.
-    pub fn found(&self, result: BufferId, axis: usize) -> Result<Variable, Diagnostic> {
-        match self.program.buffer(result).dims.get(axis).map(Dim::parts) {
-            Some(([(product, 1)], 0)) => match product.as_slice() {
-                [Atom::Variable(variable)] => Ok(*variable),
-                _ => Err(internal("a size that a function finds is no variable")),
-            },
-            _ => Err(internal("a size that a function finds is no variable")),
-        }
-    }
-
-    /// Operand or intermediate `from` with elements of type `element`: itself, or a converted copy.
-    ///
-    /// # Errors
-    /// Strings.
-    pub fn converted(&mut self, from: BufferId, element: ElementType) -> Result<BufferId, Diagnostic> {
-        if self.element(from) == element {
-            return Ok(from);
-        }
-        let to = self.temporary(element, self.dims(from));
-        self.convert(from, to)?;
-        Ok(to)
-    }
-
-    /// A buffer for a result of a function that has elements of type `element`: result `to` itself where it is of this
-    /// type, else an intermediate that [`Builder::convert`] takes to it.
-    pub fn staged(&mut self, to: BufferId, element: ElementType) -> BufferId {
-        if self.element(to) == element { to } else { self.temporary(element, self.dims(to)) }
-    }
-
-    /// Converts all elements of `from` to the element type of `to`; nothing to do where they are the same buffer.
-    ///
-    /// # Errors
-    /// Strings.
-    pub fn convert(&mut self, from: BufferId, to: BufferId) -> Result<(), Diagnostic> {
-        if from == to {
-            return Ok(());
-        }
-        self.map(to, |n, i| n.load(from, i))
     }
 
     /// Appends a step.
