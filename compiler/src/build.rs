@@ -25,6 +25,13 @@ pub fn build(net: &Net, source: &Source, options: &Options, diagnostics: &mut Di
     };
     building.parameters(options);
     for layer in &net.order {
+        match net.sinks.contains(layer) {
+            true => building.pass_on(*layer),
+            false => building.layer(*layer),
+        }
+    }
+    // All state is read before any is written.
+    for layer in &net.sinks {
         building.layer(*layer);
     }
     building.results(options);
@@ -59,6 +66,13 @@ impl Building<'_> {
         }
     }
 
+    /// What reads an Assign reads what it is given.
+    fn pass_on(&mut self, index: usize) {
+        if let Some(Ok(values)) = self.net.layers.get(index).map(|layer| self.inputs(layer)) {
+            self.outputs[index] = values;
+        }
+    }
+
     /// Adds a problem, unless it only follows from one that was found already.
     fn report(&mut self, diagnostic: Diagnostic) {
         let follows = diagnostic.notes.iter().any(|note| note == NO_PRODUCER) && self.diagnostics.has_errors();
@@ -78,7 +92,10 @@ impl Building<'_> {
         self.diagnostics.extend(attributes.finish(row.ignorable));
         let inputs = self.inputs(layer)?;
         let node = self.graph.add_node(ROOT, op, inputs, (row.outputs)(layer), origin(layer));
-        self.outputs[index] = self.graph.node(node).outputs.clone();
+        let outputs = self.graph.node(node).outputs.clone();
+        if !outputs.is_empty() {
+            self.outputs[index] = outputs;
+        }
         Ok(())
     }
 

@@ -13,6 +13,7 @@ mod nest;
 mod nodes;
 mod physical;
 mod scalar;
+mod state;
 mod steps;
 mod types;
 mod views;
@@ -98,7 +99,7 @@ pub fn emit(program: &Program, plan: &Plan, options: &EmitOptions) -> Result<Emi
         weights,
         report: cost::report(program, plan),
         fallible: interface.fallible,
-        stateful: plan.state_bytes > 0,
+        stateful: !interface.states.is_empty(),
         inputs: interface.inputs,
         outputs: interface.outputs,
     })

@@ -12,6 +12,7 @@ use crate::diag::Span;
 use crate::dim::Variable;
 use crate::fact::Fact;
 use crate::op::Op;
+use crate::state::StateInfo;
 use std::rc::Rc;
 
 /// A value: one output of a node, or a parameter of a region.
@@ -96,6 +97,8 @@ pub struct Graph {
     pub variables: Vec<VariableInfo>,
     /// Pairs of sizes that must be equal and could not be proved so: checked at run time.
     pub checks: Vec<(crate::dim::Dim, crate::dim::Dim)>,
+    /// State variables, in the order in which they are read.
+    pub states: Vec<StateInfo>,
     /// Inputs, in the order of the root region's parameters.
     pub inputs: Vec<Interface>,
     /// Outputs, in the order of the root region's results.
@@ -111,8 +114,19 @@ pub struct VariableInfo {
     pub variable: Variable,
     /// How it is called in generated code, like `x_0` for dimension 0 of input `x`.
     pub name: String,
-    /// The dimension of a model input that gives its value (input, axis); otherwise a step computes it.
-    pub source: Option<(usize, usize)>,
+    /// Where its value comes from.
+    pub source: SizeSource,
+}
+
+/// What gives a run-time size its value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SizeSource {
+    /// The dimension of a model input: number of the input, axis.
+    Input(usize, usize),
+    /// The state that the last run left behind.
+    State,
+    /// A step of the run itself.
+    Step,
 }
 
 /// The region of the model itself.

@@ -23,6 +23,7 @@ pub mod program;
 pub mod read;
 pub mod source;
 pub mod stages;
+pub mod state;
 pub mod tensor;
 
 pub use build_script::{Build, BuildError, build};

@@ -17,6 +17,7 @@ pub fn lower(graph: &Graph, diagnostics: &mut Diagnostics) -> Option<Program> {
         ..Program::default()
     };
     let mut lowering = Lowering { graph, program, buffers: vec![None; graph.values.len()] };
+    lowering.program.add_states(graph);
     lowering.interface();
     let mut steps = Vec::new();
     for node in &graph.region(ROOT).nodes {
@@ -27,6 +28,7 @@ pub fn lower(graph: &Graph, diagnostics: &mut Diagnostics) -> Option<Program> {
     }
     lowering.outputs(&mut steps);
     lowering.program.root.steps = steps;
+    lowering.program.keep_state();
     (diagnostics.errors().count() == before).then_some(lowering.program)
 }
 

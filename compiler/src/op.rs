@@ -14,8 +14,9 @@ pub use table::{OpDef, Support, lookup, one_output};
 use crate::diag::Diagnostic;
 use crate::dim::{Dim, Variable};
 use crate::fact::Fact;
-use crate::graph::VariableInfo;
+use crate::graph::{SizeSource, VariableInfo};
 use crate::program::builder::Builder;
+use crate::state::StateInfo;
 use std::fmt::Debug;
 
 /// One operation with its attributes.
@@ -57,6 +58,8 @@ pub struct InferContext {
     pub variables: Vec<VariableInfo>,
     /// Equalities that could not be proved: checked at run time.
     pub checks: Vec<(Dim, Dim)>,
+    /// State variables that were read so far.
+    pub states: Vec<StateInfo>,
     /// Facts of the results of the operation's bodies.
     pub bodies: Vec<Vec<Fact>>,
 }
@@ -65,7 +68,7 @@ impl InferContext {
     /// A new run-time size between `min` and `max`.
     pub fn fresh(&mut self, name: &str, min: i64, max: i64) -> Dim {
         let variable = Variable { id: self.variables.len() as u32, min, max };
-        self.variables.push(VariableInfo { variable, name: name.to_owned(), source: None });
+        self.variables.push(VariableInfo { variable, name: name.to_owned(), source: SizeSource::Step });
         Dim::variable(variable)
     }
 

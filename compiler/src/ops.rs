@@ -34,6 +34,7 @@ pub mod softmax;
 pub mod sort;
 pub mod sparse;
 pub mod spatial;
+pub mod state;
 pub mod suppression;
 pub mod tile;
 pub mod transpose;
@@ -77,6 +78,7 @@ pub const FAMILIES: &[&[OpDef]] = &[
     sort::OPS,
     sparse::OPS,
     spatial::OPS,
+    state::OPS,
     suppression::OPS,
     tile::OPS,
     transpose::OPS,

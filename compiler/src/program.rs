@@ -13,6 +13,7 @@ mod print;
 pub mod recognise;
 mod rename;
 pub mod reshape;
+pub mod state;
 pub mod symbolic;
 mod verify;
 
@@ -184,6 +185,8 @@ pub struct Program {
     pub inputs: Vec<(BufferId, Interface)>,
     /// Outputs: buffer and how the user sees it.
     pub outputs: Vec<(BufferId, Interface)>,
+    /// What lasts from run to run.
+    pub state: state::State,
     /// Name of the model.
     pub name: String,
 }

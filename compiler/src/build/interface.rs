@@ -4,7 +4,7 @@ use super::{Building, origin};
 use crate::diag::{Diagnostic, codes, quote};
 use crate::dim::{Dim, Variable};
 use crate::fact::Fact;
-use crate::graph::{Interface, Origin, ROOT, VariableInfo};
+use crate::graph::{Interface, Origin, ROOT, SizeSource, VariableInfo};
 use crate::ops::convert;
 use crate::options::{self, Options};
 use crate::read::{Attributes, DimRange, Layer};
@@ -107,7 +107,7 @@ impl Building<'_> {
                 (None, None) => return Err(unbounded(layer, axis, ranges, &name).at(span)),
             };
             let variable = Variable { id: self.graph.variables.len() as u32, min: min.min(max), max };
-            self.graph.variables.push(VariableInfo { variable, name, source: Some((position, axis)) });
+            self.graph.variables.push(VariableInfo { variable, name, source: SizeSource::Input(position, axis) });
             dims.push(Dim::variable(variable));
         }
         Ok(dims)

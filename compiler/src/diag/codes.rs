@@ -154,9 +154,9 @@ pub static BODY: Code = Code {
 pub static STATE: Code = Code {
     id: "IR0113",
     name: "state",
-    title: "a variable is written but never read",
-    explanation: "`Assign` and `ReadValue` are paired by the attribute `variable_id`. Every `Assign` needs a \
-        `ReadValue` with the same id.",
+    title: "what reads and writes a variable does not fit together",
+    explanation: "`Assign` and `ReadValue` are paired by the attribute `variable_id`. A variable has one `ReadValue` and \
+        at most one `Assign`, and the value that is assigned has the type and shape that the `ReadValue` declares.",
 };
 
 /// The pre-processing section is wrong.

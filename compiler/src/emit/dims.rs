@@ -1,6 +1,7 @@
 //! Index and size expressions as Rust expressions over `usize`, without overflow and without panics.
 
 use crate::dim::{Atom, Dim, Interval};
+use crate::graph::SizeSource;
 use crate::program::Program;
 use proc_macro2::{Ident, Literal, TokenStream};
 use quote::{format_ident, quote};
@@ -24,7 +25,7 @@ pub fn variable(id: u32) -> Ident {
 
 /// Whether steps find sizes while the model runs.
 pub fn found(program: &Program) -> bool {
-    program.variables.iter().any(|info| info.source.is_none())
+    program.variables.iter().any(|info| info.source == SizeSource::Step)
 }
 
 /// The type of the parameter `dims`: all run-time sizes. Where steps find some of them, two more values say which one was

@@ -4,7 +4,7 @@ use super::{names, types};
 use crate::diag::{Diagnostic, codes, quote as quoted};
 use crate::dim::{Atom, Dim};
 use crate::element::ElementType;
-use crate::graph;
+use crate::graph::{self, SizeSource};
 use crate::plan::{Placement, Plan, Space, capacity};
 use crate::program::{BufferId, Layout, Program};
 use proc_macro2::{Ident, Literal, TokenStream};
@@ -32,6 +32,8 @@ pub struct Interface {
     pub inputs: Vec<Field>,
     /// In the order of the model.
     pub outputs: Vec<Field>,
+    /// State variables, in the order of the model.
+    pub states: Vec<Field>,
     /// Whether `run` checks anything at run time.
     pub fallible: bool,
     /// Whether an output is memory of an input, so that their lifetimes are one.
@@ -49,6 +51,7 @@ impl Interface {
             list.iter().map(|(buffer, interface)| field(program, *buffer, interface, kind, &mut taken)).collect()
         };
         let (inputs, outputs) = (fields(&program.inputs, "input"), fields(&program.outputs, "output"));
+        let states = fields(&program.state.variables, "variable");
         for output in &outputs {
             let layout = &program.buffer(output.buffer).layout;
             if layout.strides != Layout::row_major(layout.storage, &output.dims).strides
@@ -62,7 +65,7 @@ impl Interface {
         };
         let shares_inputs = outputs.iter().any(shares);
         let fallible = !program.variables.is_empty();
-        Ok(Interface { inputs, outputs, fallible, shares_inputs })
+        Ok(Interface { inputs, outputs, states, fallible, shares_inputs })
     }
 }
 
@@ -110,7 +113,7 @@ pub fn items(program: &Program, interface: &Interface) -> Result<TokenStream, Di
     let inputs = structure("Inputs", " The inputs of one run.", &interface.inputs);
     let outputs = structure("Outputs", " The outputs of one run, valid until the next one.", &interface.outputs);
     let infos = |list: &[(BufferId, graph::Interface)], fields: &[Field]| -> Result<Vec<TokenStream>, Diagnostic> {
-        list.iter().zip(fields).map(|((_, interface), field)| info(program, interface, field)).collect()
+        list.iter().zip(fields).map(|((_, interface), field)| info(interface, field)).collect()
     };
     let input_infos = infos(&program.inputs, &interface.inputs)?;
     let output_infos = infos(&program.outputs, &interface.outputs)?;
@@ -140,7 +143,8 @@ pub fn items(program: &Program, interface: &Interface) -> Result<TokenStream, Di
     })
 }
 
-fn structure(name: &str, doc: &str, fields: &[Field]) -> TokenStream {
+/// A structure with a field for every input, output or variable.
+pub fn structure(name: &str, doc: &str, fields: &[Field]) -> TokenStream {
     let name = format_ident!("{name}");
     let members = fields.iter().map(|field| {
         let (doc, name, ty) = (field.doc(), field.ident(), field.ty());
@@ -155,7 +159,11 @@ fn structure(name: &str, doc: &str, fields: &[Field]) -> TokenStream {
     }
 }
 
-fn info(program: &Program, interface: &graph::Interface, field: &Field) -> Result<TokenStream, Diagnostic> {
+/// The description of an input, output or variable.
+///
+/// # Errors
+/// A dimension without bound.
+pub fn info(interface: &graph::Interface, field: &Field) -> Result<TokenStream, Diagnostic> {
     let (name, tensor_names, element) = (&interface.name, &interface.tensor_names, types::element(field.element));
     let mut dims = Vec::with_capacity(field.dims.len());
     for dim in &field.dims {
@@ -173,18 +181,17 @@ fn info(program: &Program, interface: &graph::Interface, field: &Field) -> Resul
             }
         });
     }
-    let _ = program;
     Ok(
         quote!(rt::TensorInfo { name: #name, tensor_names: &[#(#tensor_names),*], element: #element, dims: &[#(#dims),*] }),
     )
 }
 
-/// Binds run-time sizes from the dimensions of the inputs and checks every dimension and length.
-pub fn checks(program: &Program, interface: &Interface) -> Result<TokenStream, Diagnostic> {
+/// Binds run-time sizes from the dimensions of the inputs and the state, and checks every dimension and length.
+pub fn checks(program: &Program, plan: &Plan, interface: &Interface) -> Result<TokenStream, Diagnostic> {
     let mut statements = TokenStream::new();
     let mut bound = vec![false; program.variables.len()];
     for info in &program.variables {
-        let Some((input, axis)) = info.source else { continue };
+        let SizeSource::Input(input, axis) = info.source else { continue };
         let name = super::dims::variable(info.variable.id);
         let Some(field) = interface.inputs.get(input) else {
             return Err(Diagnostic::internal("a size of a missing input"));
@@ -205,6 +212,7 @@ pub fn checks(program: &Program, interface: &Interface) -> Result<TokenStream, D
         }
     }
     let scope = super::dims::Scope::default();
+    statements.extend(super::state::sizes(program, plan)?);
     statements.extend(equalities(program, false));
     for field in interface.inputs.iter().filter(|field| field.dynamic) {
         let (ident, text) = (field.ident(), &field.name);
@@ -245,7 +253,7 @@ fn equalities(program: &Program, found: bool) -> TokenStream {
         let mut late = false;
         dim.for_each_atom(&mut |atom| {
             if let Atom::Variable(v) = atom {
-                late |= program.variables.get(v.id as usize).is_some_and(|info| info.source.is_none());
+                late |= program.variables.get(v.id as usize).is_some_and(|info| info.source == SizeSource::Step);
             }
         });
         late
@@ -268,7 +276,7 @@ pub fn late_checks(program: &Program) -> Result<TokenStream, Diagnostic> {
         return Ok(TokenStream::new());
     }
     let mut arms = TokenStream::new();
-    for info in program.variables.iter().filter(|info| info.source.is_none()) {
+    for info in program.variables.iter().filter(|info| info.source == SizeSource::Step) {
         let (which, text) = (Literal::usize_unsuffixed(info.variable.id as usize + 1), &info.name);
         let max = usize::try_from(info.variable.max)
             .map_err(|_| Diagnostic::error(&codes::UNBOUNDED, format!("{} has no upper bound", quoted(text))))?;

@@ -5,6 +5,7 @@ use super::steps::Steps;
 use super::types;
 use super::{EmitOptions, WeightsAccess, names};
 use crate::diag::{Diagnostic, codes};
+use crate::graph::SizeSource;
 use crate::plan::{ALIGN, Plan, Space, element_bytes};
 use crate::program::Program;
 use proc_macro2::{Ident, Literal, TokenStream};
@@ -36,13 +37,15 @@ pub fn source(
     let run = run(program, plan, options, interface, &calls)?;
     let items = interface::items(program, interface)?;
     let constants = constants(program, plan);
+    let state = super::state::items(program, plan, interface)?;
+    let state_names = (!interface.states.is_empty()).then(|| quote!(State, STATE,));
     let functions = &steps.functions;
     let weights_type = (plan.weight_bytes > 0).then(|| quote!(Weights,));
     let generated = quote! {
         #weights
         #model
         #[allow(unused_imports)]
-        pub use self::generated::{Inputs, Outputs, INPUTS, OUTPUTS, ARENA_BYTES, FLOPS, STACK_BYTES, STATE_BYTES, WEIGHT_BYTES, #weights_type};
+        pub use self::generated::{Inputs, Outputs, INPUTS, OUTPUTS, ARENA_BYTES, FLOPS, STACK_BYTES, STATE_BYTES, WEIGHT_BYTES, #weights_type #state_names};
         #[forbid(unsafe_code)]
         #[allow(clippy::all, clippy::pedantic, clippy::nursery, clippy::restriction, unused, non_snake_case, missing_docs)]
         mod generated {
@@ -51,6 +54,7 @@ pub fn source(
             #constants
             #items
             #run
+            #state
             #(#functions)*
         }
     };
@@ -171,7 +175,7 @@ fn run(
         WeightsAccess::Incbin(_) => quote!(let weights = super::weights();),
         WeightsAccess::External => TokenStream::new(),
     };
-    let checks = interface::checks(program, interface)?;
+    let checks = interface::checks(program, plan, interface)?;
     let dims = sizes(program);
     let late = interface::late_checks(program)?;
     let shared = shared_inputs(interface);
@@ -209,11 +213,11 @@ fn sizes(program: &Program) -> TokenStream {
         return TokenStream::new();
     }
     let values = program.variables.iter().map(|info| match info.source {
-        Some(_) => {
+        SizeSource::Input(..) | SizeSource::State => {
             let name = super::dims::variable(info.variable.id);
             quote!(#name)
         }
-        None => quote!(0),
+        SizeSource::Step => quote!(0),
     });
     match super::dims::found(program) {
         true => quote!(let dims = &mut [#(#values,)* 0, 0];),
@@ -230,7 +234,8 @@ fn context(isas: &[String]) -> TokenStream {
     quote!(cx_among(&[#(rt::Isa::#isas),*]))
 }
 
-fn errors_doc() -> TokenStream {
+/// The section of a method's documentation about its errors.
+pub fn errors_doc() -> TokenStream {
     quote! {
         #[doc = ""]
         #[doc = " # Errors"]

@@ -68,6 +68,11 @@ pub(super) fn analyse(program: &Program) -> Liveness {
     for span in walk.loops.iter().rev() {
         extend_over(span, &inner, &mut storages);
     }
+    // State lasts, whether a step of this run touches it or not.
+    for buffer in program.state.buffers() {
+        let life = Life { first: 0, last: end, written: false };
+        storages.entry(program.buffer(buffer).layout.storage).or_insert(life);
+    }
     Liveness { storages, end }
 }
 

@@ -1,6 +1,7 @@
 //! How operations write their defining nests.
 
 mod calls;
+mod state;
 
 use super::interpret::interpret;
 use super::nest::{Access, Axis, Binary, Bound, Const, Nest, Node, ReduceFn, Reduction, Scalar, ScalarType, Unary};

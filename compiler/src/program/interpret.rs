@@ -10,9 +10,11 @@ mod elements;
 mod lanes;
 mod nests;
 mod scalar;
+mod state;
 
 use super::{Block, Buffer, BufferId, Loop, Program, Role, StepKind};
 use crate::dim::{Atom, Dim};
+use crate::graph::SizeSource;
 use crate::tensor::{Bytes, Tensor};
 
 /// The memory of a running program: one byte vector per storage.
@@ -44,31 +46,36 @@ impl Storage {
 /// # Errors
 /// Inputs that do not fit the program, and whatever shows a bug of the compiler (an index out of range).
 pub fn interpret(program: &Program, inputs: &[Tensor]) -> Result<Vec<Tensor>, String> {
-    let mut interpreter = Interpreter::new(program, inputs)?;
-    interpreter.run()
+    Interpreter::new(program)?.run(inputs)
 }
 
 impl<'p> Interpreter<'p> {
-    /// Binds the inputs and the run-time sizes that follow from them.
+    /// A program that has not run: its state is all zeros.
     ///
     /// # Errors
-    /// Inputs of another number, type or shape than the program's.
-    pub fn new(program: &'p Program, inputs: &[Tensor]) -> Result<Self, String> {
-        if inputs.len() != program.inputs.len() {
-            return Err(format!("the model has {} inputs, not {}", program.inputs.len(), inputs.len()));
-        }
-        let variables = bind_variables(program, inputs)?;
+    /// State that does not fit memory.
+    pub fn new(program: &'p Program) -> Result<Self, String> {
         let mut storages: Vec<Storage> = program.buffers.iter().map(|_| Storage::Absent).collect();
         for (i, buffer) in program.buffers.iter().enumerate() {
             if let Role::Constant(tensor) = &buffer.role {
                 storages[i] = Storage::Constant(tensor.bytes.clone());
             }
         }
-        let interpreter = Interpreter { program, variables, storages };
-        interpreter.with_inputs(inputs)
+        let mut interpreter = Interpreter { program, variables: Vec::new(), storages };
+        for buffer in program.state.buffers() {
+            let bytes = interpreter.take(buffer)?;
+            interpreter.put_back(buffer, bytes);
+        }
+        Ok(interpreter)
     }
 
-    fn with_inputs(mut self, inputs: &[Tensor]) -> Result<Self, String> {
+    /// Binds the inputs and the run-time sizes that follow from them and from the state.
+    fn bind(&mut self, inputs: &[Tensor]) -> Result<(), String> {
+        if inputs.len() != self.program.inputs.len() {
+            return Err(format!("the model has {} inputs, not {}", self.program.inputs.len(), inputs.len()));
+        }
+        self.variables = bind_variables(self.program, inputs)?;
+        self.bind_state()?;
         for ((buffer, interface), tensor) in self.program.inputs.iter().zip(inputs) {
             let expected = self.program.buffer(*buffer);
             let dims: Vec<i64> = expected.dims.iter().map(|d| self.size(d)).collect();
@@ -79,14 +86,15 @@ impl<'p> Interpreter<'p> {
             }
             self.storages[buffer.0 as usize] = Storage::Constant(tensor.bytes.clone());
         }
-        Ok(self)
+        Ok(())
     }
 
-    /// Runs all steps and returns the outputs.
+    /// Runs all steps and returns the outputs. State lasts until the next run.
     ///
     /// # Errors
-    /// What shows a bug of the compiler.
-    pub fn run(&mut self) -> Result<Vec<Tensor>, String> {
+    /// Inputs that do not fit the program, and what shows a bug of the compiler.
+    pub fn run(&mut self, inputs: &[Tensor]) -> Result<Vec<Tensor>, String> {
+        self.bind(inputs)?;
         let program = self.program;
         self.block(&program.root)?;
         program.outputs.iter().map(|(buffer, _)| self.tensor(*buffer)).collect()
@@ -122,7 +130,10 @@ impl<'p> Interpreter<'p> {
     fn take(&mut self, id: BufferId) -> Result<Vec<u8>, String> {
         let storage = self.program.buffer(id).layout.storage;
         let owner = self.program.buffer(storage);
-        let count = self.extent(&owner.len())?;
+        let count = match owner.role {
+            Role::State(_) => usize::try_from(owner.len().upper_bound()).map_err(|_| "a variable has no bound")?,
+            _ => self.extent(&owner.len())?,
+        };
         let size = owner.element.storage_bytes(count).ok_or("a buffer does not fit memory")?;
         let slot = self.storages.get_mut(storage.0 as usize).ok_or("a buffer does not exist")?;
         match std::mem::replace(slot, Storage::Absent) {
@@ -220,7 +231,7 @@ impl<'p> Interpreter<'p> {
 fn bind_variables(program: &Program, inputs: &[Tensor]) -> Result<Vec<i64>, String> {
     let mut variables = vec![0; program.variables.len()];
     for (slot, info) in variables.iter_mut().zip(&program.variables) {
-        let Some((input, axis)) = info.source else { continue };
+        let SizeSource::Input(input, axis) = info.source else { continue };
         let size = inputs.get(input).and_then(|t| t.dims.get(axis)).ok_or("an input has too few dimensions")?;
         *slot = *size as i64;
         if *slot < info.variable.min || *slot > info.variable.max {

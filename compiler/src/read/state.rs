@@ -1,4 +1,4 @@
-//! Checks that every variable that is written is also read.
+//! Checks that every variable has one reader and at most one writer.
 
 use super::Net;
 use crate::diag::{Diagnostic, Diagnostics, codes, quote};
@@ -6,17 +6,14 @@ use std::collections::BTreeSet;
 
 /// Pairs `Assign` and `ReadValue` of one graph by `variable_id`.
 pub(super) fn check(net: &Net, diagnostics: &mut Diagnostics) {
-    if net.sinks.is_empty() {
-        return;
+    let mut read = BTreeSet::new();
+    let layers = net.order.iter().filter_map(|&index| net.layers.get(index));
+    for variable in layers.filter(|layer| layer.is("ReadValue")).filter_map(|layer| layer.attribute("variable_id")) {
+        if !read.insert(variable.value.as_str()) {
+            let message = format!("variable {} is read twice", quote(&variable.value));
+            diagnostics.push(Diagnostic::error(&codes::STATE, message).at(variable.value_span));
+        }
     }
-    let read: BTreeSet<&str> = net
-        .order
-        .iter()
-        .filter_map(|&index| net.layers.get(index))
-        .filter(|layer| layer.is("ReadValue"))
-        .filter_map(|layer| layer.attribute("variable_id"))
-        .map(|attribute| attribute.value.as_str())
-        .collect();
     let mut written = BTreeSet::new();
     for layer in net.sinks.iter().filter_map(|&index| net.layers.get(index)) {
         let name = layer.describe();

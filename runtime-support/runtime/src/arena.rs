@@ -69,6 +69,15 @@ pub(crate) const fn check(spans: &[Span], bytes: usize) {
     }
 }
 
+/// Panics (at compile time) if a span is written.
+pub(crate) const fn check_read_only(spans: &[Span]) {
+    let mut i = 0;
+    while i < spans.len() {
+        assert!(!spans[i].write, "a region to write of a shared arena");
+        i += 1;
+    }
+}
+
 /// A marker type that describes one region of an arena.
 ///
 /// # Safety
@@ -224,6 +233,28 @@ impl<const BYTES: usize> Arena<BYTES> {
         const { check(S::SPANS, BYTES) };
         // SAFETY: just proved for exactly these types; the borrow of `self` covers all of them.
         unsafe { S::make(self.0.as_mut_ptr()) }
+    }
+
+    /// Borrows regions to read. No run-time check: one to write does not compile.
+    ///
+    /// ```compile_fail,E0080
+    /// # use include_ir_runtime::__private::v1::*;
+    /// let arena = Arena::<128>::new();
+    /// let (x,) = arena.read::<(W<[f32; 16], 0>,)>();
+    /// ```
+    #[inline(always)]
+    pub fn read<S: Regions>(&self) -> S::Refs<'_> {
+        const {
+            check(S::SPANS, BYTES);
+            check_read_only(S::SPANS);
+        }
+        // SAFETY: just proved for exactly these types; all of them are shared references, as the borrow of `self` is.
+        unsafe { S::make(self.0.as_ptr().cast_mut()) }
+    }
+
+    /// Makes all bytes zero.
+    pub fn clear(&mut self) {
+        self.0.fill(0);
     }
 }
 

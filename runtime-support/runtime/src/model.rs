@@ -13,19 +13,17 @@ pub struct Memory<const ARENA: usize, const STATE: usize> {
     pub state: Arena<STATE>,
     /// The instruction set, once known.
     pub isa: IsaCell,
-    /// 0 until the state initialisers have run.
-    pub initialised: u8,
 }
 
 impl<const ARENA: usize, const STATE: usize> Memory<ARENA, STATE> {
     /// All zero bits.
     #[must_use]
     pub const fn new() -> Self {
-        Memory { arena: Arena::new(), state: Arena::new(), isa: IsaCell::new(), initialised: 0 }
+        Memory { arena: Arena::new(), state: Arena::new(), isa: IsaCell::new() }
     }
 }
 
-// SAFETY: bytes, an atomic byte and a byte: zero is valid for all of them, and is what `new` makes.
+// SAFETY: bytes and an atomic byte: zero is valid for all of them, and is what `new` makes.
 unsafe impl<const ARENA: usize, const STATE: usize> Zeroable for Memory<ARENA, STATE> {}
 // SAFETY: bytes.
 unsafe impl<const BYTES: usize> Zeroable for Arena<BYTES> {}

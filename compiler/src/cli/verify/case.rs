@@ -23,8 +23,8 @@ pub struct Case {
     folder: PathBuf,
     /// Values of the option `shape`; one without an input's name is for the first input.
     shapes: Vec<String>,
-    /// Values of the option `value`.
-    values: Vec<String>,
+    /// Names and values of other options.
+    options: Vec<(&'static str, String)>,
     inputs: Arrays,
     /// `None`: whatever comes out is right.
     expected: Option<Arrays>,
@@ -54,7 +54,7 @@ impl Case {
             steps: None,
             folder: folder.to_path_buf(),
             shapes: Vec::new(),
-            values: Vec::new(),
+            options: Vec::new(),
             inputs: npz::read(&folder.join("inputs.npz"))?,
             expected: Some(npz::read(&folder.join("expected.npz"))?),
         };
@@ -76,13 +76,14 @@ impl Case {
             steps: None,
             folder: PathBuf::new(),
             shapes: Vec::new(),
-            values: Vec::new(),
+            options: Vec::new(),
             inputs,
             expected: None,
         }
     }
 
-    /// `{"tolerance": {"abs": a, "rel": r}, "steps": n, "shape": "x=1..8,3", "value": "axes=0,2"}`; other keys are remarks.
+    /// `{"tolerance": {"abs": a, "rel": r}, "steps": n, "shape": "x=1..8,3", "value": "axes=0,2",
+    /// "bound": "x_0=8"}`; options may be lists; other keys are remarks.
     fn configure(&mut self, value: &Value) -> Result<(), String> {
         let tolerance = &value["tolerance"];
         for (key, slot) in [("abs", &mut self.tolerance.abs), ("rel", &mut self.tolerance.rel)] {
@@ -96,7 +97,9 @@ impl Case {
             self.steps = Some(steps.ok_or("`steps` is not a number from 1 to 100000")? as usize);
         }
         self.shapes = texts(value, "shape")?;
-        self.values = texts(value, "value")?;
+        for option in ["value", "bound"] {
+            self.options.extend(texts(value, option)?.into_iter().map(|text| (option, text)));
+        }
         Ok(())
     }
 
@@ -111,8 +114,8 @@ impl Case {
             let named = if shape.contains('=') { shape.clone() } else { format!("{}={shape}", first_input(&source)) };
             options.set("shape", &named)?;
         }
-        for value in &self.values {
-            options.set("value", value)?;
+        for (option, value) in &self.options {
+            options.set(option, value)?;
         }
         Ok((source, options))
     }

@@ -4,7 +4,7 @@ use super::{Case, Outcome, Port, Runs, Status, in_parallel, judge, panic_text};
 use crate::cli::npz::Array;
 use crate::diag::{Diagnostic, Diagnostics, codes};
 use crate::options::Options;
-use crate::program::interpret::interpret;
+use crate::program::interpret::Interpreter;
 use crate::program::{BufferId, Program};
 use crate::source::Source;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -66,9 +66,10 @@ pub fn ports(program: &Program, list: &[(BufferId, crate::graph::Interface)]) ->
 fn runs(case: &Case, program: &Program) -> Result<Runs, (Status, String)> {
     let inputs = ports(program, &program.inputs);
     let mut runs = Vec::new();
+    let mut interpreter = Interpreter::new(program).map_err(|problem| (Status::Crash, problem))?;
     for step in 0..case.runs() {
         let tensors = case.inputs(&inputs, step).map_err(|problem| (Status::Rejected, problem))?;
-        let outputs = interpret(program, &tensors).map_err(|problem| (Status::Crash, problem))?;
+        let outputs = interpreter.run(&tensors).map_err(|problem| (Status::Crash, problem))?;
         let arrays: Option<Vec<Array>> = outputs.iter().map(Array::from_tensor).collect();
         runs.push(arrays.ok_or((Status::Unsupported, "string outputs cannot be compared".to_owned()))?);
     }

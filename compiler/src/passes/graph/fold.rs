@@ -40,16 +40,14 @@ fn fold_node(graph: &Graph, node: &Node) -> Result<Option<Vec<Fact>>, String> {
     let facts: Option<Vec<Fact>> = node.inputs.iter().map(|input| graph.fact(*input).cloned()).collect();
     let outputs: Option<Vec<Fact>> = node.outputs.iter().map(|output| graph.fact(*output).cloned()).collect();
     let (Some(facts), Some(outputs)) = (facts, outputs) else { return Ok(None) };
+    if node.op.props().effect {
+        return Ok(None);
+    }
     if outputs.iter().all(|fact| fact.as_constant().is_some()) {
         return Ok(Some(outputs));
     }
     let constant = facts.iter().all(|fact| fact.as_constant().is_some());
-    if !constant
-        || facts.is_empty()
-        || node.op.props().effect
-        || !node.regions.is_empty()
-        || !worthwhile(&facts, &outputs)
-    {
+    if !constant || facts.is_empty() || !node.regions.is_empty() || !worthwhile(&facts, &outputs) {
         return Ok(None);
     }
     // What cannot be lowered is reported by the stage that lowers everything.

@@ -14,14 +14,32 @@ const SMALL: i64 = 4096;
 /// Largest size of one value in bytes: what a signed 40-bit offset reaches.
 const LIMIT: i64 = 1 << 40;
 
-/// Infers in execution order; nodes behind a failed one are skipped, so every message is about a cause.
-pub fn infer(graph: &mut Graph, _: &Options, diagnostics: &mut Diagnostics) {
+/// Infers until nothing new is found of the sizes of state variables: where there are none, once.
+pub fn infer(graph: &mut Graph, options: &Options, diagnostics: &mut Diagnostics) {
     for parameter in graph.region(ROOT).parameters.clone() {
         if let Err(diagnostic) = graph.fact(parameter).map_or(Ok(()), check_size) {
             diagnostics.push(diagnostic.note(format!("in input {}", quote(&graph.value(parameter).name))));
             return;
         }
     }
+    let (variables, checks) = (graph.variables.len(), graph.checks.len());
+    loop {
+        let problems = infer_nodes(graph);
+        match crate::state::settle(graph, variables, problems.is_empty(), options) {
+            Ok(true) => graph.checks.truncate(checks),
+            Err(diagnostic) if problems.is_empty() => return diagnostics.push(diagnostic),
+            Ok(false) | Err(_) => return diagnostics.extend(problems),
+        }
+    }
+}
+
+/// Infers in execution order; nodes behind a failed one are skipped, so every message is about a cause.
+fn infer_nodes(graph: &mut Graph) -> Vec<Diagnostic> {
+    graph.states.iter_mut().for_each(|state| state.next = None);
+    for output in graph.nodes.iter().flat_map(|node| &node.outputs) {
+        graph.values[output.0 as usize].fact = None;
+    }
+    let mut problems = Vec::new();
     for id in graph.region(ROOT).nodes.clone() {
         let node = graph.node(id).clone();
         let facts: Option<Vec<Fact>> = node.inputs.iter().map(|input| graph.fact(*input).cloned()).collect();
@@ -32,16 +50,23 @@ pub fn infer(graph: &mut Graph, _: &Options, diagnostics: &mut Diagnostics) {
                     graph.values[output.0 as usize].fact = Some(fact);
                 }
             }
-            Err(diagnostic) => diagnostics.push(located(diagnostic, &node)),
+            Err(diagnostic) => problems.push(located(diagnostic, &node)),
         }
     }
+    problems
 }
 
 fn infer_node(graph: &mut Graph, node: &Node, facts: &[Fact]) -> Result<Vec<Fact>, Diagnostic> {
-    let mut context = InferContext { variables: std::mem::take(&mut graph.variables), ..InferContext::default() };
+    let mut context = InferContext {
+        variables: std::mem::take(&mut graph.variables),
+        states: std::mem::take(&mut graph.states),
+        ..InferContext::default()
+    };
     let before = context.variables.len();
     let inferred = node.op.infer(facts, &mut context);
     graph.variables = std::mem::take(&mut context.variables);
+    graph.states = std::mem::take(&mut context.states);
+    graph.states.iter_mut().filter(|s| s.origin.span.is_none()).for_each(|s| s.origin = node.origin.clone());
     graph.checks.append(&mut context.checks);
     let mut outputs = inferred?;
     if outputs.len() < node.outputs.len() {

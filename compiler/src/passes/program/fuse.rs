@@ -48,13 +48,23 @@ impl<'p> Fusing<'p> {
     fn register(&mut self, step: usize) {
         let Some(Some((reads, writes))) = self.steps.get(step).map(|s| s.as_ref().map(Step::accesses)) else { return };
         reads.iter().for_each(|b| self.readers[b.0 as usize].push(step));
-        writes.iter().for_each(|b| self.writers[b.0 as usize].push(step));
+        for buffer in writes {
+            let storage = self.storage(buffer);
+            self.writers[storage].push(step);
+        }
     }
 
     fn unregister(&mut self, step: usize) {
         let Some(Some((reads, writes))) = self.steps.get(step).map(|s| s.as_ref().map(Step::accesses)) else { return };
         reads.iter().for_each(|b| self.readers[b.0 as usize].retain(|s| *s != step));
-        writes.iter().for_each(|b| self.writers[b.0 as usize].retain(|s| *s != step));
+        for buffer in writes {
+            let storage = self.storage(buffer);
+            self.writers[storage].retain(|s| *s != step);
+        }
+    }
+
+    fn storage(&self, buffer: BufferId) -> usize {
+        self.program.buffer(buffer).layout.storage.0 as usize
     }
 
     fn nest(&self, step: usize) -> Option<&Nest> {
@@ -84,7 +94,7 @@ impl<'p> Fusing<'p> {
     /// The nest that alone writes a temporary.
     fn producer(&self, buffer: BufferId) -> Option<usize> {
         let temporary = self.program.buffer(buffer).role == Role::Temporary;
-        match self.writers[buffer.0 as usize].as_slice() {
+        match self.writers[self.storage(buffer)].as_slice() {
             [step] if temporary && self.nest(*step).is_some() => Some(*step),
             _ => None,
         }
@@ -96,12 +106,24 @@ impl<'p> Fusing<'p> {
             return None;
         }
         let only_reader = self.readers[buffer.0 as usize] == [consumer];
-        match before.reduction {
+        let fused = match before.reduction {
             None if is_move(before) => read_through(before, after, buffer),
             None if only_reader => compute_in_place(self.program, before, after, buffer),
             Some(_) if only_reader => continue_reduction(self.program, before, after, buffer),
             _ => None,
-        }
+        };
+        fused.filter(|fused| self.may_run_later(before, fused, producer, consumer))
+    }
+
+    /// Whether the producer finds its operands in place of the consumer: no step writes them in between, and the fused
+    /// nest itself (a state variable that is updated) writes only the very element that it reads.
+    fn may_run_later(&self, before: &Nest, fused: &Nest, producer: usize, consumer: usize) -> bool {
+        let target = self.storage(fused.store.buffer);
+        before.loads().all(|access| {
+            let storage = self.storage(access.buffer);
+            let between = self.writers[storage].iter().any(|step| *step > producer && *step < consumer);
+            !between && (storage != target || updates_in_place(self.program, fused))
+        })
     }
 
     fn replace(&mut self, producer: usize, consumer: usize, buffer: BufferId, mut fused: Nest) {
@@ -134,6 +156,16 @@ impl<'p> Fusing<'p> {
             }
         }
     }
+}
+
+/// Whether every point of the nest reads nothing of the memory that it writes but the element at its own place.
+fn updates_in_place(program: &Program, nest: &Nest) -> bool {
+    let address = |access: &Access| program.address(access.buffer, &access.index);
+    let target = program.buffer(nest.store.buffer).layout.storage;
+    nest.reduction.is_none()
+        && nest.loads().all(|access| {
+            program.buffer(access.buffer).layout.storage != target || address(access) == address(&nest.store)
+        })
 }
 
 /// Whether the nest writes every element of its buffer.

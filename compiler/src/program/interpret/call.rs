@@ -69,7 +69,7 @@ impl Interpreter<'_> {
     /// Runs a function of the runtime.
     pub(super) fn call(&mut self, call: &Call) -> Result<(), String> {
         for variable in &call.sizes {
-            self.bind(variable.id, variable.max);
+            self.set_size(variable.id, variable.max);
         }
         let inputs: Vec<(Values, Vec<usize>)> =
             call.inputs.iter().map(|buffer| self.values(*buffer)).collect::<Result<_, _>>()?;
@@ -95,7 +95,7 @@ impl Interpreter<'_> {
                     call.function.name
                 ));
             }
-            self.bind(variable.id, found);
+            self.set_size(variable.id, found);
         }
         for (buffer, (values, _)) in call.outputs.iter().zip(outputs) {
             self.write_prefix(*buffer, &values)?;
@@ -103,7 +103,7 @@ impl Interpreter<'_> {
         Ok(())
     }
 
-    fn bind(&mut self, variable: u32, value: i64) {
+    pub(super) fn set_size(&mut self, variable: u32, value: i64) {
         if let Some(slot) = self.variables.get_mut(variable as usize) {
             *slot = value;
         }
