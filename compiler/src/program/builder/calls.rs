@@ -4,7 +4,7 @@ use super::{Builder, internal};
 use crate::diag::Diagnostic;
 use crate::dim::{Atom, Dim, Variable};
 use crate::element::ElementType;
-use crate::graph::VariableInfo;
+use crate::graph::{SizeSource, VariableInfo};
 use crate::program::{BufferId, Call, StepKind};
 
 impl Builder<'_> {
@@ -16,7 +16,7 @@ impl Builder<'_> {
     /// A new run-time size between `min` and `max`, for an intermediate.
     pub fn fresh(&mut self, name: &str, min: i64, max: i64) -> Variable {
         let variable = Variable { id: self.program.variables.len() as u32, min, max };
-        self.program.variables.push(VariableInfo { variable, name: name.to_owned(), source: None });
+        self.program.variables.push(VariableInfo { variable, name: name.to_owned(), source: SizeSource::Step });
         variable
     }
 
