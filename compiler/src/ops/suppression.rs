@@ -1,7 +1,9 @@
-//! Suppression of boxes that overlap better ones: NonMaxSuppression, NMSRotated.
+//! Suppression of boxes that overlap better ones: NonMaxSuppression, NMSRotated, MatrixNms, MulticlassNms.
 //!
 //! A box is a candidate if its score is greater than the threshold, and is suppressed if its overlap is greater than the
 //! threshold; of equal scores the first box wins.
+
+mod many_classes;
 
 use crate::diag::{Diagnostic, codes};
 use crate::dim::{Dim, Variable};
@@ -20,6 +22,9 @@ use std::rc::Rc;
 
 /// The operations of this family.
 pub const OPS: &[OpDef] = &[
+    many_classes::MATRIX,
+    many_classes::MULTICLASS_8,
+    many_classes::MULTICLASS_9,
     row("NMSRotated", 13, 13..=17, 5..=5, |_| 3, rotated),
     row("NonMaxSuppression", 1, 1..=2, 2..=5, one_output, |a| suppression(a, Rows::PerBox, false)),
     row("NonMaxSuppression", 3, 3..=3, 2..=5, one_output, |a| suppression(a, Rows::PerBox, false)),

@@ -13,7 +13,7 @@ pub mod sort;
 pub mod sparse;
 pub mod unique;
 
-pub use boxes::non_max_suppression;
+pub use boxes::{matrix_nms, multiclass_nms, non_max_suppression};
 pub use find::non_zero;
 pub use matrix::inverse;
 pub use scatter::{last_writers, scatter_reduce};

@@ -122,6 +122,14 @@ impl<'a> Candidates<'a> {
         boxes.iter().zip(scores).map(|(index, score)| (*index as usize, *score)).rev()
     }
 
+    /// Keeps the best boxes.
+    pub fn take(&mut self, most: usize) {
+        while self.kept < most {
+            let Some(next) = self.pop() else { return };
+            self.keep(next);
+        }
+    }
+
     /// Keeps boxes, best first, that kept ones do not suppress.
     pub fn suppress(&mut self, rule: &Rule, overlap: impl Fn(usize, usize) -> f32) {
         let (mut rule, mut examined) = (*rule, 0);

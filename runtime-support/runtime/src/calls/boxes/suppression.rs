@@ -2,6 +2,7 @@
 use super::super::Arguments;
 use super::candidates::{Candidates, Rule};
 use super::heap::{self, Entries};
+use super::limit;
 use super::overlap::{corner, corners, overlap};
 use super::rotated;
 
@@ -20,7 +21,7 @@ pub fn non_max_suppression(arguments: Arguments<'_>) {
     let (threshold, sigma) = (scalar(4), scalar(5));
     let decay = if sigma > 0.0 { -0.5 / sigma } else { 0.0 };
     let rule = Rule {
-        keep: usize::try_from(most).unwrap_or(0),
+        keep: limit(most),
         score: threshold,
         decay,
         only_decay: decay != 0.0 && arguments.integer(1) == 0,

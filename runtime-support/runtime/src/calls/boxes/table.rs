@@ -1,0 +1,108 @@
+//! The selected boxes of all images as rows, the best of every image, in the order that is asked for.
+use super::heap::{self, Entries};
+use super::overlap::Corners;
+
+/// What rows are ordered by.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Order {
+    /// Score, class, index.
+    Score,
+    /// Class, score, index.
+    Class,
+    /// Score, present place.
+    ScoreStable,
+    /// Class, present place.
+    ClassStable,
+}
+
+/// Rows of class, score and corners, and the index of every box.
+pub struct Table<'a> {
+    rows: &'a mut [[f32; 6]],
+    indices: &'a mut [i64],
+    places: &'a mut [i32],
+    order: Order,
+    /// First row of the present image.
+    start: usize,
+    /// Number of its rows.
+    count: usize,
+}
+
+impl Entries for Table<'_> {
+    type Key = (f32, f32, i64);
+
+    fn key(&self, at: usize) -> Self::Key {
+        let at = self.start + at;
+        let [class, score, ..] = self.rows.get(at).copied().unwrap_or_default();
+        let index = self.indices.get(at).copied().unwrap_or(0);
+        let place = i64::from(self.places.get(at).copied().unwrap_or(0));
+        match self.order {
+            Order::Score => (-score, class, index),
+            Order::Class => (class, -score, index),
+            Order::ScoreStable => (-score, 0.0, place),
+            Order::ClassStable => (class, 0.0, place),
+        }
+    }
+
+    fn swap(&mut self, a: usize, b: usize) {
+        let (a, b) = (self.start + a, self.start + b);
+        heap::swap(self.rows, a, b);
+        heap::swap(self.indices, a, b);
+        heap::swap(self.places, a, b);
+    }
+}
+
+impl<'a> Table<'a> {
+    /// Room for as many rows as all slices have.
+    pub fn new(rows: &'a mut [f32], indices: &'a mut [i64], places: &'a mut [i32]) -> Self {
+        Table { rows: rows.as_chunks_mut().0, indices, places, order: Order::Score, start: 0, count: 0 }
+    }
+
+    /// Adds a box to the present image, which keeps its best `most`.
+    pub fn offer(&mut self, most: usize, class: usize, score: f32, corners: Corners, index: i64) {
+        let [a, b, c, d] = corners;
+        let row = [class as f32, score, a, b, c, d];
+        if self.count < most {
+            if self.set(self.count, row, index) {
+                self.count += 1;
+            }
+            if self.count == most {
+                heap::build(self, self.count, true);
+            }
+        } else if self.count > 0 && (-score, row[0], index) < self.key(0) {
+            self.set(0, row, index);
+            heap::sink(self, 0, self.count, true);
+        }
+    }
+
+    fn set(&mut self, at: usize, row: [f32; 6], index: i64) -> bool {
+        let at = self.start + at;
+        let (Some(slot), Some(own)) = (self.rows.get_mut(at), self.indices.get_mut(at)) else { return false };
+        (*slot, *own) = (row, index);
+        true
+    }
+
+    /// Sorts the present image by score or by class, and starts the next one. How many rows it has.
+    pub fn finish_image(&mut self, by_class: bool) -> usize {
+        self.order = if by_class { Order::Class } else { Order::Score };
+        let count = self.count;
+        heap::sort(self, count);
+        self.order = Order::Score;
+        self.start += count;
+        self.count = 0;
+        count
+    }
+
+    /// Sorts all rows by score or by class; equal ones keep their order.
+    pub fn sort_all(&mut self, by_class: bool) {
+        self.order = if by_class { Order::ClassStable } else { Order::ScoreStable };
+        self.places.iter_mut().zip(0..).for_each(|(place, at)| *place = at);
+        let count = core::mem::take(&mut self.start);
+        heap::sort(self, count);
+        self.start = count;
+    }
+
+    /// Number of rows of all finished images.
+    pub fn len(&self) -> usize {
+        self.start
+    }
+}
