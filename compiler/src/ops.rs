@@ -21,6 +21,7 @@ pub mod norm;
 pub mod pad;
 pub mod pool;
 pub mod promote;
+pub mod psroi;
 pub mod quantize;
 pub mod recurrent;
 pub mod reduce;
@@ -65,6 +66,7 @@ pub const FAMILIES: &[&[OpDef]] = &[
     pad::OPS,
     pool::OPS,
     promote::OPS,
+    psroi::OPS,
     quantize::OPS,
     recurrent::OPS,
     reduce::OPS,

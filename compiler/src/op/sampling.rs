@@ -73,6 +73,56 @@ pub fn listed(builder: &mut Builder) -> Result<BufferId, Diagnostic> {
     Ok(out)
 }
 
+/// Runs of pixels along one side of every region: `[regions, cells]`.
+#[derive(Clone, Copy, Debug)]
+pub struct Cells {
+    first: BufferId,
+    pixels: BufferId,
+}
+
+impl Cells {
+    /// New cells of the regions (operand 1), `count` each: `edges` gives the first pixel of a cell of a region, and the
+    /// first one behind it.
+    ///
+    /// # Errors
+    /// What `edges` returns.
+    pub fn new(
+        builder: &mut Builder,
+        count: i64,
+        edges: &dyn Fn(&mut NestBuilder, &Dim, &Dim) -> Result<[Node; 2], Diagnostic>,
+    ) -> Result<Self, Diagnostic> {
+        let regions = builder.dims(builder.input(1)?).first().cloned().unwrap_or_default();
+        let dims = vec![regions, Dim::constant(count)];
+        let first = builder.temporary(ElementType::I64, dims.clone());
+        let pixels = builder.temporary(ElementType::I64, dims);
+        for out in [first, pixels] {
+            builder.map(out, |n, i| {
+                let [region, cell] = i else { return Err(Diagnostic::internal("cells lack dimensions")) };
+                let [from, to] = edges(n, region, cell)?;
+                Ok(if out == first { from } else { n.binary(Binary::Sub, to, from) })
+            })?;
+        }
+        Ok(Cells { first, pixels })
+    }
+
+    /// A reduction axis over the pixels of a cell, at most `size`: their index and their number.
+    ///
+    /// # Errors
+    /// An internal error where a buffer does not exist.
+    pub fn axis(&self, n: &mut NestBuilder, at: [&Dim; 2], size: &Dim) -> Result<(Dim, Node), Diagnostic> {
+        let at = at.map(Dim::clone);
+        let (first, pixels) = (n.load(self.first, &at)?, n.load(self.pixels, &at)?);
+        Ok((n.as_index(first) + n.counted_axis(pixels, size), pixels))
+    }
+}
+
+/// Whether cells of `rows` and `columns` pixels have none.
+pub fn empty(n: &mut NestBuilder, rows: Node, columns: Node) -> Node {
+    let zero = n.constant(Const::I64(0));
+    let (no_rows, no_columns) = (n.binary(Binary::Le, rows, zero), n.binary(Binary::Le, columns, zero));
+    n.binary(Binary::Or, no_rows, no_columns)
+}
+
 /// One channel of the feature map that belongs to a region.
 #[derive(Clone, Debug)]
 pub struct Image {
@@ -157,11 +207,14 @@ impl Image {
     /// # Errors
     /// An internal error where the buffer does not exist.
     pub fn between(&self, n: &mut NestBuilder, y: Sides, x: Sides) -> Result<Node, Diagnostic> {
-        let one = n.constant_like(y.fraction, 1.0);
-        let (up, left) = (n.binary(Binary::Sub, one, y.fraction), n.binary(Binary::Sub, one, x.fraction));
+        let zero = n.zero_of(self.maps)?;
+        let element = n.type_of(zero).element();
+        let (down, right) = (n.cast(element, y.fraction), n.cast(element, x.fraction));
+        let one = n.constant_like(zero, 1.0);
+        let (up, left) = (n.binary(Binary::Sub, one, down), n.binary(Binary::Sub, one, right));
         let mut sum = None;
-        for (row, weight) in [(y.low, up), (y.high, y.fraction)] {
-            for (column, share) in [(x.low, left), (x.high, x.fraction)] {
+        for (row, weight) in [(y.low, up), (y.high, down)] {
+            for (column, share) in [(x.low, left), (x.high, right)] {
                 let (pixel, weight) = (self.pixel(n, row, column)?, n.binary(Binary::Mul, weight, share));
                 let part = n.binary(Binary::Mul, weight, pixel);
                 sum = Some(sum.map_or(part, |sum| n.binary(Binary::Add, sum, part)));

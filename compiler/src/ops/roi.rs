@@ -5,7 +5,7 @@ use crate::dim::Dim;
 use crate::element::ElementType;
 use crate::fact::Fact;
 use crate::op::operands::{operand, require_equal, shape_error};
-use crate::op::sampling::{self, Image, Sides, listed, positive, regions, sides};
+use crate::op::sampling::{self, Cells, Image, Sides, listed, positive, regions, sides};
 use crate::op::{InferContext, Op, OpDef, Support, one_output, typing};
 use crate::program::BufferId;
 use crate::program::builder::{Builder, NestBuilder};
@@ -105,38 +105,23 @@ impl Op for RoiPooling {
 }
 
 impl RoiPooling {
-    /// First pixel and number of pixels of every cell, along the dimension of the given size; coordinates are field
-    /// `field` and the second next one.
-    fn cells(&self, builder: &mut Builder, field: i64, size: &Dim, pooled: i64) -> Result<[BufferId; 2], Diagnostic> {
+    /// The cells along the dimension of the given size; coordinates are field `field` and the second next one.
+    fn cells(&self, builder: &mut Builder, field: i64, size: &Dim, pooled: i64) -> Result<Cells, Diagnostic> {
         let regions = builder.input(1)?;
-        let count = builder.dims(regions).first().cloned().unwrap_or_default();
-        let dims = vec![count, Dim::constant(pooled)];
-        let first = builder.temporary(ElementType::I64, dims.clone());
-        let pixels = builder.temporary(ElementType::I64, dims);
-        for out in [first, pixels] {
-            builder.map(out, |n, i| {
-                let [region, cell] = i else { return Err(Diagnostic::internal("cells lack dimensions")) };
-                let start = self.rounded(n, regions, region, field)?;
-                let end = self.rounded(n, regions, region, field + 2)?;
-                let (one, extent) = (n.constant(Const::I64(1)), n.binary(Binary::Sub, end, start));
-                let extent = n.binary(Binary::Add, extent, one);
-                // Regions without pixels get one.
-                let extent = n.binary(Binary::Max, extent, one);
-                let (from, to) = (n.index(cell), n.index(&(cell.clone() + 1)));
-                let (from, to) = (n.binary(Binary::Mul, from, extent), n.binary(Binary::Mul, to, extent));
-                let divisor = n.constant(Const::I64(pooled));
-                let rounding_up = n.constant(Const::I64(pooled - 1));
-                let to = n.binary(Binary::Add, to, rounding_up);
-                let (from, to) = (n.binary(Binary::FloorDiv, from, divisor), n.binary(Binary::FloorDiv, to, divisor));
-                let from = clipped(n, from, start, size);
-                if out == first {
-                    return Ok(from);
-                }
-                let to = clipped(n, to, start, size);
-                Ok(n.binary(Binary::Sub, to, from))
-            })?;
-        }
-        Ok([first, pixels])
+        Cells::new(builder, pooled, &|n, region, cell| {
+            let start = self.rounded(n, regions, region, field)?;
+            let end = self.rounded(n, regions, region, field + 2)?;
+            let (one, extent) = (n.constant(Const::I64(1)), n.binary(Binary::Sub, end, start));
+            let extent = n.binary(Binary::Add, extent, one);
+            // Regions without pixels get one.
+            let extent = n.binary(Binary::Max, extent, one);
+            let (from, to) = (n.index(cell), n.index(&(cell.clone() + 1)));
+            let (from, to) = (n.binary(Binary::Mul, from, extent), n.binary(Binary::Mul, to, extent));
+            let (divisor, rest) = (n.constant(Const::I64(pooled)), n.constant(Const::I64(pooled - 1)));
+            let to = n.binary(Binary::Add, to, rest);
+            let (from, to) = (n.binary(Binary::FloorDiv, from, divisor), n.binary(Binary::FloorDiv, to, divisor));
+            Ok([from, to].map(|offset| clipped(n, offset, start, size)))
+        })
     }
 
     /// A coordinate in pixels.
@@ -158,17 +143,11 @@ impl RoiPooling {
         let i = n.map_axes();
         let [region, channel, row, column] = place(&i)?;
         let image = Image::of_region(&mut n, buffers, region, channel)?;
-        let mut along = |cells: [BufferId; 2], cell: &Dim, size: &Dim| -> Result<(Dim, Node), Diagnostic> {
-            let [first, pixels] = cells.map(|buffer| n.load(buffer, &[region.clone(), cell.clone()]));
-            let (first, pixels) = (first?, pixels?);
-            Ok((n.as_index(first) + n.counted_axis(pixels, size), pixels))
-        };
-        let ((y, rows), (x, columns)) = (along(rows, row, &size(2))?, along(columns, column, &size(3))?);
+        let (y, rows) = rows.axis(&mut n, [region, row], &size(2))?;
+        let (x, columns) = columns.axis(&mut n, [region, column], &size(3))?;
         let pixel = image.pixel_at(&mut n, &y, &x)?;
         let maximum = n.reduce(ReduceFn::Max, pixel);
-        let zero = n.constant(Const::I64(0));
-        let (no_rows, no_columns) = (n.binary(Binary::Le, rows, zero), n.binary(Binary::Le, columns, zero));
-        let empty = n.binary(Binary::Or, no_rows, no_columns);
+        let empty = sampling::empty(&mut n, rows, columns);
         let nothing = n.constant_like(maximum, 0.0);
         let value = n.select(empty, nothing, maximum);
         n.store(out, &i, value);
