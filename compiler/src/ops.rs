@@ -20,6 +20,8 @@ pub mod matmul;
 pub mod norm;
 pub mod pad;
 pub mod pool;
+pub mod prior;
+pub mod prior_grid;
 pub mod promote;
 pub mod psroi;
 pub mod quantize;
@@ -40,6 +42,7 @@ pub mod suppression;
 pub mod tile;
 pub mod transpose;
 pub mod unary;
+pub mod yolo;
 
 use crate::op::OpDef;
 
@@ -65,6 +68,8 @@ pub const FAMILIES: &[&[OpDef]] = &[
     norm::OPS,
     pad::OPS,
     pool::OPS,
+    prior::OPS,
+    prior_grid::OPS,
     promote::OPS,
     psroi::OPS,
     quantize::OPS,
@@ -85,4 +90,5 @@ pub const FAMILIES: &[&[OpDef]] = &[
     tile::OPS,
     transpose::OPS,
     unary::OPS,
+    yolo::OPS,
 ];
