@@ -141,6 +141,24 @@ impl ElementType {
         !self.is_float() && !matches!(self, E::Boolean | E::String)
     }
 
+    /// Largest finite value of a floating-point type; zero for other types.
+    pub fn largest_float(self) -> f64 {
+        use ElementType::*;
+        match self {
+            F64 => f64::MAX,
+            F32 => f64::from(f32::MAX),
+            F16 => 65504.0,
+            Bf16 => f64::from(f32::from_bits(0x7f7f_0000)),
+            F8e4m3 => 448.0,
+            F8e5m2 => 57344.0,
+            // 2^127
+            F8e8m0 => f64::from(f32::from_bits(0x7f00_0000)),
+            F4e2m1 => 6.0,
+            Nf4 => 1.0,
+            _ => 0.0,
+        }
+    }
+
     /// Whether negative values exist: floats (except the exponent-only `f8e8m0`) and `i*`.
     pub fn is_signed(self) -> bool {
         matches!(self, E::I4 | E::I8 | E::I16 | E::I32 | E::I64) || (self.is_float() && self != E::F8e8m0)

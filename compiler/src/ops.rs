@@ -31,6 +31,7 @@ pub mod reshape;
 pub mod roi;
 pub mod scan;
 pub mod scatter;
+pub mod segments;
 pub mod select;
 pub mod slice;
 pub mod softmax;
@@ -79,6 +80,7 @@ pub const FAMILIES: &[&[OpDef]] = &[
     roi::OPS,
     scan::OPS,
     scatter::OPS,
+    segments::OPS,
     select::OPS,
     slice::OPS,
     softmax::OPS,

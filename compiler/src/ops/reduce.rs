@@ -8,7 +8,7 @@ use crate::element::ElementType;
 use crate::fact::{Fact, Value};
 use crate::op::{InferContext, Op, OpDef, Support, axes, one_output, reduction, typing};
 use crate::program::builder::{Builder, NestBuilder};
-use crate::program::nest::{Binary, Node, ReduceFn, ScalarType, Unary};
+use crate::program::nest::{Binary, Node, ReduceFn, Unary};
 use crate::read::Attributes;
 use std::rc::Rc;
 
@@ -160,7 +160,8 @@ impl Reduce {
             Function::L2 => n.unary(Unary::Sqrt, value),
             Function::Mean => reduction::mean(n, value, count),
             Function::Max | Function::Min if element.is_float() && count.range().min <= 0 => {
-                let limit = if self.function == Function::Max { -largest(element) } else { largest(element) };
+                let limit = element.largest_float();
+                let limit = if self.function == Function::Max { -limit } else { limit };
                 let limit = n.constant_like(value, limit);
                 match count.is(0) {
                     true => limit,
@@ -173,21 +174,6 @@ impl Reduce {
             }
             _ => value,
         }
-    }
-}
-
-/// Largest finite value of a floating-point type.
-fn largest(element: ElementType) -> f64 {
-    use ElementType::*;
-    match element {
-        F16 => 65504.0,
-        Bf16 => f64::from(f32::from_bits(0x7f7f_0000)),
-        F8e4m3 => 448.0,
-        F8e5m2 => 57344.0,
-        F4e2m1 => 6.0,
-        Nf4 => 1.0,
-        _ if ScalarType::of(element) == Some(ScalarType::F64) => f64::MAX,
-        _ => f64::from(f32::MAX),
     }
 }
 
