@@ -2,6 +2,7 @@
 
 pub mod activation;
 pub mod attention;
+pub mod beam;
 pub mod binary;
 pub mod bitwise;
 pub mod comparison;
@@ -31,6 +32,7 @@ pub mod reshape;
 pub mod roi;
 pub mod scan;
 pub mod scatter;
+pub mod search;
 pub mod segments;
 pub mod select;
 pub mod slice;
@@ -51,6 +53,7 @@ use crate::op::OpDef;
 pub const FAMILIES: &[&[OpDef]] = &[
     activation::OPS,
     attention::OPS,
+    beam::OPS,
     binary::OPS,
     bitwise::OPS,
     comparison::OPS,
@@ -80,6 +83,7 @@ pub const FAMILIES: &[&[OpDef]] = &[
     roi::OPS,
     scan::OPS,
     scatter::OPS,
+    search::OPS,
     segments::OPS,
     select::OPS,
     slice::OPS,

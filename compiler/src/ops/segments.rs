@@ -305,6 +305,8 @@ impl Runs {
                 (n.index(&place), n.index(&if out == first { count.clone() } else { Dim::constant(0) }));
             let place = n.select(member, place, none);
             let edge = n.reduce(function, place);
+            // No rows at all have no edges either.
+            let edge = n.binary(if out == first { Binary::Min } else { Binary::Max }, edge, none);
             n.store(out, &i, edge);
         }
         Ok(Runs { ids, first, behind })
