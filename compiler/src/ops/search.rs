@@ -15,25 +15,24 @@ use std::rc::Rc;
 /// The operations of this family.
 pub const OPS: &[OpDef] = &[
     row("Bucketize", 3, |a| {
-        Ok(Rc::new(Bucketize { element: index_type(a)?, right: a.bool("with_right_bound", true)? }))
+        Ok(Rc::new(Bucketize {
+            element: a.index_type_or("output_type", ElementType::I64)?,
+            right: a.bool("with_right_bound", true)?,
+        }))
     }),
     row("SearchSorted", 15, |a| {
         // The specification and the files spell the attribute differently.
         let name = if a.has("right_mode") { "right_mode" } else { "right" };
-        Ok(Rc::new(SearchSorted { element: index_type(a)?, right: a.bool(name, false)? }))
+        Ok(Rc::new(SearchSorted {
+            element: a.index_type_or("output_type", ElementType::I64)?,
+            right: a.bool(name, false)?,
+        }))
     }),
 ];
 
 const fn row(name: &'static str, version: u8, parse: fn(&Attributes) -> Result<Rc<dyn Op>, Diagnostic>) -> OpDef {
     let opsets = version..=17;
     OpDef { name, version, opsets, inputs: 2..=2, outputs: one_output, parse, ignorable: &[], support: Support::Full }
-}
-
-fn index_type(attributes: &Attributes) -> Result<ElementType, Diagnostic> {
-    match attributes.element_type_or("output_type", ElementType::I64)? {
-        element @ (ElementType::I32 | ElementType::I64) => Ok(element),
-        _ => Err(attributes.invalid("output_type", "`i32` or `i64`")),
-    }
 }
 
 /// The number of elements in front of the first one for which `before` does not hold: it takes at most as many steps as
