@@ -18,6 +18,9 @@ const KEYWORDS: &[&str] = &[
     "try", "type", "typeof", "union", "unsafe", "unsized", "use", "virtual", "where", "while", "yield",
 ];
 
+/// What tensors are called in generated code, before a number.
+const TENSORS: &[&str] = &["x", "y", "w", "state"];
+
 /// Names of one namespace; a second use of a name gets a number.
 #[derive(Clone, Debug, Default)]
 pub struct Names {
@@ -28,6 +31,15 @@ impl Names {
     /// A namespace in which these names are taken.
     pub fn reserving(names: &[&str]) -> Self {
         Names { taken: names.iter().map(|name| (*name).to_owned()).collect() }
+    }
+
+    /// A new name for a function, which the names of tensors in its callers (`x`, `y2`, ...) do not hide.
+    pub fn function(&mut self, text: &str, fallback: &str) -> Ident {
+        let stem = snake_case(text, fallback);
+        match TENSORS.contains(&stem.trim_end_matches(|c: char| c.is_ascii_digit())) {
+            true => self.name(&format!("{fallback}_{stem}"), fallback),
+            false => self.name(&stem, fallback),
+        }
     }
 
     /// A new name that resembles `text`; `fallback` begins names that cannot.

@@ -193,7 +193,7 @@ impl<'a> Steps<'a> {
         let function = match self.known.get(&key) {
             Some(function) => function.clone(),
             None => {
-                let function = self.names.name(name, "step");
+                let function = self.names.function(name, "step");
                 let doc = format!(" {text}");
                 self.functions.push(quote!(#[doc = #doc] fn #function #signature));
                 self.known.insert(key, function.clone());

@@ -1,8 +1,10 @@
 //! Operations on every n-th element of a range along each axis: Slice, StridedSlice read them, SliceScatter replaces them.
 
+mod run_time;
+
 use crate::diag::{Diagnostic, codes};
 use crate::dim::Dim;
-use crate::fact::Fact;
+use crate::fact::{Fact, Value};
 use crate::op::operands::{self, operand, shape_error};
 use crate::op::{InferContext, Op, OpDef, Support, one_output};
 use crate::program::Bound;
@@ -120,14 +122,48 @@ impl Slice {
     }
 }
 
+/// Whether an operand of a slice, all of which come behind the data, is known only at run time.
+fn is_open(inputs: &[Fact]) -> bool {
+    inputs.iter().skip(1).any(|fact| fact.value == Value::Unknown && fact.element.is_integer())
+}
+
+impl Slice {
+    /// For every dimension, where its start stands among the starts.
+    fn open_items(inputs: &[Fact]) -> Result<Vec<Option<run_time::Item>>, Diagnostic> {
+        let (data, count) = (operand(inputs, 0)?, run_time::entries(operand(inputs, 1)?)?);
+        let axes = match inputs.get(4) {
+            Some(fact) if fact.value == Value::Unknown => None,
+            Some(_) => Some(operands::axes(&operands::integers(inputs, 4, "the axes of a slice")?, data.rank())?),
+            None => Some((0..count).collect()),
+        };
+        let entry = |d: usize| match &axes {
+            None => run_time::Entry::Named,
+            Some(axes) => match axes.iter().position(|axis| *axis == d) {
+                Some(place) => run_time::Entry::At { place, start: true, stop: true },
+                None => run_time::Entry::None,
+            },
+        };
+        Ok((0..data.rank()).map(|d| Some(run_time::Item::Range(entry(d)))).collect())
+    }
+}
+
 impl Op for Slice {
-    fn infer(&self, inputs: &[Fact], _: &mut InferContext) -> Result<Vec<Fact>, Diagnostic> {
+    fn infer(&self, inputs: &[Fact], context: &mut InferContext) -> Result<Vec<Fact>, Diagnostic> {
+        if is_open(inputs) {
+            return Ok(run_time::infer(operand(inputs, 0)?, &Slice::open_items(inputs)?, context));
+        }
         let dims = Slice::ranges(inputs)?.into_iter().map(|range| range.count).collect();
         Ok(vec![Fact::new(operand(inputs, 0)?.element, dims)])
     }
 
     fn lower(&self, builder: &mut Builder) -> Result<(), Diagnostic> {
         let (x, out) = (builder.input(0)?, builder.output(0)?);
+        if is_open(builder.facts()) {
+            let items = Slice::open_items(builder.facts())?;
+            let axes = if builder.input_count() > 4 { Some(builder.input(4)?) } else { None };
+            let (starts, stops, steps) = (builder.input(1)?, builder.input(2)?, Some(builder.input(3)?));
+            return run_time::lower(builder, run_time::Lists { starts, stops, steps, axes }, &items, x, out);
+        }
         let ranges = Slice::ranges(builder.facts())?;
         builder.map(out, |n, i| {
             let index: Vec<Dim> = ranges.iter().zip(i).map(|(range, i)| range.at(i)).collect();
@@ -231,6 +267,36 @@ enum Item {
 }
 
 impl StridedSlice {
+    /// What [`StridedSlice::items`] says, with begins and ends that are known at run time only.
+    fn open_items(&self, inputs: &[Fact]) -> Result<Vec<Option<run_time::Item>>, Diagnostic> {
+        use run_time::{Entry, Item};
+        let (data, count) = (operand(inputs, 0)?, run_time::entries(operand(inputs, 1)?)?);
+        let named = (0..count).filter(|i| !bit(&self.new_axis, *i) && !bit(&self.ellipsis, *i)).count();
+        let Some(skipped) = data.rank().checked_sub(named) else {
+            return Err(shape_error(format!("the slice names {named} dimensions, the tensor has {}", data.rank())));
+        };
+        let (mut left, mut items) = (data.rank(), Vec::new());
+        for place in 0..count {
+            if bit(&self.ellipsis, place) {
+                items.extend(std::iter::repeat_n(Some(Item::Range(Entry::None)), skipped));
+                left = left.saturating_sub(skipped);
+            } else if bit(&self.new_axis, place) {
+                items.push(None);
+            } else if left > 0 {
+                left -= 1;
+                items.push(Some(match bit(&self.shrink, place) {
+                    true => Item::One(place),
+                    false => {
+                        let (start, stop) = (!bit(&self.begin, place), !bit(&self.end, place));
+                        Item::Range(Entry::At { place, start, stop })
+                    }
+                }));
+            }
+        }
+        items.extend(std::iter::repeat_n(Some(Item::Range(Entry::None)), left));
+        Ok(items)
+    }
+
     fn items(&self, inputs: &[Fact]) -> Result<Vec<Item>, Diagnostic> {
         let data = operand(inputs, 0)?;
         let begins = operands::sizes(inputs, 1, "the begins of a slice")?;
@@ -282,7 +348,10 @@ fn single(begin: &Dim, size: &Dim) -> Result<Dim, Diagnostic> {
 }
 
 impl Op for StridedSlice {
-    fn infer(&self, inputs: &[Fact], _: &mut InferContext) -> Result<Vec<Fact>, Diagnostic> {
+    fn infer(&self, inputs: &[Fact], context: &mut InferContext) -> Result<Vec<Fact>, Diagnostic> {
+        if is_open(inputs) {
+            return Ok(run_time::infer(operand(inputs, 0)?, &self.open_items(inputs)?, context));
+        }
         let size = |item: Item| match item {
             Item::Range(range) => Some(range.count),
             Item::New => Some(Dim::constant(1)),
@@ -294,6 +363,12 @@ impl Op for StridedSlice {
 
     fn lower(&self, builder: &mut Builder) -> Result<(), Diagnostic> {
         let (x, out) = (builder.input(0)?, builder.output(0)?);
+        if is_open(builder.facts()) {
+            let items = self.open_items(builder.facts())?;
+            let steps = if builder.input_count() > 3 { Some(builder.input(3)?) } else { None };
+            let lists = run_time::Lists { starts: builder.input(1)?, stops: builder.input(2)?, steps, axes: None };
+            return run_time::lower(builder, lists, &items, x, out);
+        }
         let items = self.items(builder.facts())?;
         builder.map(out, |n, i| {
             let mut i = i.iter();

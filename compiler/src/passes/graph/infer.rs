@@ -74,6 +74,11 @@ fn infer_node(graph: &mut Graph, node: &Node, facts: &[Fact]) -> Result<Vec<Fact
     }
     outputs.truncate(node.outputs.len());
     outputs.iter().try_for_each(check_size)?;
+    for fact in &mut outputs {
+        if let Value::Sizes(sizes) = &fact.value {
+            fact.value = constant_or_sizes(fact, sizes.clone());
+        }
+    }
     let known = facts.iter().all(|fact| fact.value != Value::Unknown);
     if known && !node.op.props().effect && node.regions.is_empty() {
         match graph.variables.len() > before {
