@@ -1,6 +1,7 @@
 //! Operation families: one file each. A new family is a `mod` line and a row of [`FAMILIES`].
 
 pub mod activation;
+pub mod adaptive_pool;
 pub mod attention;
 pub mod beam;
 pub mod binary;
@@ -52,6 +53,7 @@ use crate::op::OpDef;
 /// All operation tables, alphabetically.
 pub const FAMILIES: &[&[OpDef]] = &[
     activation::OPS,
+    adaptive_pool::OPS,
     attention::OPS,
     beam::OPS,
     binary::OPS,

@@ -2,10 +2,11 @@
 
 use crate::diag::Diagnostic;
 use crate::dim::Dim;
+use crate::element::ElementType;
 use crate::op::operands::{shape_error, text};
 use crate::program::Bound;
 use crate::program::builder::NestBuilder;
-use crate::program::nest::{Node, ReduceFn};
+use crate::program::nest::{Binary, Const, Node, ReduceFn, ScalarType};
 use crate::read::Attributes;
 
 /// Where the padding comes from.
@@ -247,4 +248,25 @@ pub fn reduction_axis(n: &mut NestBuilder, extent: &Dim) -> Dim {
 /// The reduction of `value` over the reduction axes `axes`; `value` itself where these were all left out.
 pub fn reduce(n: &mut NestBuilder, function: ReduceFn, axes: &[Dim], value: Node) -> Node {
     if axes.iter().all(|axis| axis.as_const().is_some()) { value } else { n.reduce(function, value) }
+}
+
+/// The identity of the maximum in the values of an element type.
+pub fn lowest(element: ElementType, scalar: ScalarType) -> Const {
+    match scalar {
+        ScalarType::F32 => Const::F32(f32::NEG_INFINITY),
+        ScalarType::F64 => Const::F64(f64::NEG_INFINITY),
+        _ if !element.is_signed() => Const::of(scalar, 0.0),
+        ScalarType::I32 => Const::I32((-1i32) << (element.bits().clamp(1, 32) - 1)),
+        ScalarType::I64 => Const::I64(i64::MIN),
+        ScalarType::U64 | ScalarType::Bool => Const::of(scalar, 0.0),
+    }
+}
+
+/// `condition`, and that an index expression is inside its limit.
+pub fn within(n: &mut NestBuilder, condition: Node, bound: &Bound) -> Node {
+    let (at, limit, zero) = (n.index(&bound.value), n.index(&bound.limit), n.constant(Const::I64(0)));
+    let above = n.binary(Binary::Le, zero, at);
+    let below = n.binary(Binary::Lt, at, limit);
+    let inside = n.binary(Binary::And, above, below);
+    n.binary(Binary::And, condition, inside)
 }

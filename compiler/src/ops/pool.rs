@@ -5,10 +5,10 @@ use crate::dim::{Dim, product};
 use crate::element::ElementType;
 use crate::fact::Fact;
 use crate::op::operands::{self, MapAxes, flatten, operand, shape_error};
-use crate::op::window::{Rounding, Slide, Window, positive, reduce, reduction_axis};
+use crate::op::window::{Rounding, Slide, Window, lowest, positive, reduce, reduction_axis, within};
 use crate::op::{InferContext, Op, OpDef, Support, one_output};
 use crate::program::builder::{Builder, NestBuilder};
-use crate::program::nest::{Binary, Const, Node, ReduceFn, ScalarType};
+use crate::program::nest::{Binary, Const, ReduceFn, ScalarType};
 use crate::program::{Bound, BufferId};
 use crate::read::{Attributes, Layer};
 use std::ops::RangeInclusive;
@@ -183,18 +183,6 @@ fn maximum(attributes: &Attributes, torch: bool, positions: bool) -> Result<Rc<d
     Ok(Rc::new(MaxPool { pool, positions }))
 }
 
-/// The identity of the maximum in the values of an element type.
-fn lowest(element: ElementType, scalar: ScalarType) -> Const {
-    match scalar {
-        ScalarType::F32 => Const::F32(f32::NEG_INFINITY),
-        ScalarType::F64 => Const::F64(f64::NEG_INFINITY),
-        _ if !element.is_signed() => Const::of(scalar, 0.0),
-        ScalarType::I32 => Const::I32((-1i32) << (element.bits().clamp(1, 32) - 1)),
-        ScalarType::I64 => Const::I64(i64::MIN),
-        ScalarType::U64 | ScalarType::Bool => Const::of(scalar, 0.0),
-    }
-}
-
 impl Op for MaxPool {
     fn infer(&self, inputs: &[Fact], _: &mut InferContext) -> Result<Vec<Fact>, Diagnostic> {
         let data = operand(inputs, 0)?;
@@ -275,12 +263,4 @@ fn lower_positions(
     let result = n.cast(element, result);
     n.store(out, &axes.out, result);
     Ok(())
-}
-
-fn within(n: &mut NestBuilder, condition: Node, bound: &Bound) -> Node {
-    let (at, limit, zero) = (n.index(&bound.value), n.index(&bound.limit), n.constant(Const::I64(0)));
-    let above = n.binary(Binary::Le, zero, at);
-    let below = n.binary(Binary::Lt, at, limit);
-    let inside = n.binary(Binary::And, above, below);
-    n.binary(Binary::And, condition, inside)
 }
