@@ -21,6 +21,7 @@ pub mod logical;
 pub mod matmul;
 pub mod norm;
 pub mod pad;
+pub mod patches;
 pub mod pool;
 pub mod prior;
 pub mod prior_grid;
@@ -73,6 +74,7 @@ pub const FAMILIES: &[&[OpDef]] = &[
     matmul::OPS,
     norm::OPS,
     pad::OPS,
+    patches::OPS,
     pool::OPS,
     prior::OPS,
     prior_grid::OPS,

@@ -198,6 +198,25 @@ impl Slide {
         o.clone() * self.stride + &(k.clone() * self.dilation) - &self.before
     }
 
+    /// The window that has position `y` of the data as its tap `k`, and the conditions that there is one: it exists, and
+    /// the distance is a multiple of the stride.
+    pub fn window_of(&self, y: &Dim, k: &Dim) -> (Dim, Vec<Bound>) {
+        let distance = y.clone() + &self.before - &(k.clone() * self.dilation);
+        let stride = Dim::constant(self.stride);
+        let at = distance.floor_div(&stride);
+        let mut bounds = Vec::new();
+        let lowest = self.before.clone() - &((self.kernel.clone() - 1) * self.dilation);
+        let highest = (self.size.clone() - 1 + &self.before).floor_div(&stride);
+        if lowest.range().min < 0 || (highest - &self.out).range().max >= 0 {
+            bounds.push(Bound { value: at.clone(), limit: self.out.clone() });
+        }
+        let rest = distance.modulo(&stride);
+        if !rest.is(0) {
+            bounds.push(Bound { value: rest, limit: Dim::constant(1) });
+        }
+        (at, bounds)
+    }
+
     /// Whether a window can reach beyond the data.
     pub fn padded(&self) -> bool {
         let reach = (self.out.clone() - 1) * self.stride + &((self.kernel.clone() - 1) * self.dilation) - &self.before;

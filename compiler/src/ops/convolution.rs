@@ -7,7 +7,6 @@ use crate::fact::Fact;
 use crate::op::operands::{self, MapAxes, operand, require_equal, same_element, shape_error, text};
 use crate::op::window::{AutoPad, Slide, Window, positive, reduce, reduction_axis};
 use crate::op::{InferContext, Op, OpDef, Support, one_output};
-use crate::program::Bound;
 use crate::program::builder::Builder;
 use crate::program::nest::{Binary, Const, ReduceFn};
 use crate::read::Attributes;
@@ -252,7 +251,7 @@ impl Op for Transposed {
         let k: Vec<Dim> = shape.kernel.iter().map(|extent| reduction_axis(&mut n, extent)).collect();
         let (mut index, mut bounds) = (vec![b.clone(), g.clone() * ins + &c], Vec::new());
         for ((slide, y), k) in slides.iter().zip(&y).zip(&k) {
-            let (at, condition) = source(slide, y, k);
+            let (at, condition) = slide.window_of(y, k);
             index.push(at);
             bounds.extend(condition);
         }
@@ -266,23 +265,4 @@ impl Op for Transposed {
         n.store(out, &to, sum);
         Ok(())
     }
-}
-
-/// The element that reaches element `y` of the result through tap `k`, and the conditions that there is one: it exists,
-/// and the distance is a multiple of the stride.
-fn source(slide: &Slide, y: &Dim, k: &Dim) -> (Dim, Vec<Bound>) {
-    let distance = y.clone() + &slide.before - &(k.clone() * slide.dilation);
-    let stride = Dim::constant(slide.stride);
-    let at = distance.floor_div(&stride);
-    let mut bounds = Vec::new();
-    let lowest = slide.before.clone() - &((slide.kernel.clone() - 1) * slide.dilation);
-    let highest = (slide.size.clone() - 1 + &slide.before).floor_div(&stride);
-    if lowest.range().min < 0 || (highest - &slide.out).range().max >= 0 {
-        bounds.push(Bound { value: at.clone(), limit: slide.out.clone() });
-    }
-    let rest = distance.modulo(&stride);
-    if !rest.is(0) {
-        bounds.push(Bound { value: rest, limit: Dim::constant(1) });
-    }
-    (at, bounds)
 }
