@@ -10,6 +10,7 @@ pub mod comparison;
 pub mod concat;
 pub mod convert;
 pub mod convolution;
+pub mod deformable;
 pub mod einsum;
 pub mod find;
 pub mod gather;
@@ -64,6 +65,7 @@ pub const FAMILIES: &[&[OpDef]] = &[
     convert::OPS,
     convolution::OPS,
     find::OPS,
+    deformable::OPS,
     einsum::OPS,
     gather::OPS,
     generate::OPS,

@@ -1,4 +1,4 @@
-//! Convolutions and transposed convolutions of one to three spatial dimensions, with and without groups.
+//! Convolutions and transposed convolutions of one to three spatial dimensions, with and without groups, and of bits.
 
 use crate::diag::{Diagnostic, codes};
 use crate::dim::Dim;
@@ -6,15 +6,16 @@ use crate::element::ElementType;
 use crate::fact::Fact;
 use crate::op::operands::{self, MapAxes, operand, require_equal, same_element, shape_error, text};
 use crate::op::window::{AutoPad, Slide, Window, positive, reduce, reduction_axis};
-use crate::op::{InferContext, Op, OpDef, Support, one_output};
-use crate::program::builder::Builder;
-use crate::program::nest::{Binary, Const, ReduceFn};
+use crate::op::{InferContext, Op, OpDef, Support, one_output, typing};
+use crate::program::builder::{Builder, NestBuilder};
+use crate::program::nest::{Binary, Const, Node, ReduceFn};
 use crate::read::Attributes;
 use std::ops::RangeInclusive;
 use std::rc::Rc;
 
 /// The operations of this family.
 pub const OPS: &[OpDef] = &[
+    row("BinaryConvolution", 2..=2, binary),
     row("Convolution", 2..=2, |a| Ok(Rc::new(Convolution { window: window(a)?, grouped: false }))),
     row("ConvolutionBackpropData", 2..=3, |a| transposed(a, false)),
     row("GroupConvolution", 2..=2, |a| Ok(Rc::new(Convolution { window: window(a)?, grouped: true }))),
@@ -102,6 +103,21 @@ fn element(inputs: &[Fact]) -> Result<ElementType, Diagnostic> {
     Ok(element)
 }
 
+/// What is known of the result of a convolution.
+fn result(
+    inputs: &[Fact],
+    window: &Window,
+    grouped: bool,
+    element: ElementType,
+    context: &mut InferContext,
+) -> Result<Vec<Fact>, Diagnostic> {
+    let Operands { batch, groups, channels, sizes, weights: [outs, ins], kernel } = Operands::of(inputs, grouped)?;
+    require_equal(context, &channels, &(ins * &groups), "channels of data and weights")?;
+    let spatial = window.slides(&sizes, &kernel)?.into_iter().map(|slide| slide.out);
+    let dims = [batch, groups * outs].into_iter().chain(spatial).collect();
+    Ok(vec![Fact::new(element, dims)])
+}
+
 /// Index into the weights: group (if there is one), the two channels, the taps.
 fn weights_index(grouped: bool, group: &Dim, channels: [&Dim; 2], taps: &[Dim]) -> Vec<Dim> {
     let group = grouped.then_some(group);
@@ -117,42 +133,82 @@ struct Convolution {
 
 impl Op for Convolution {
     fn infer(&self, inputs: &[Fact], context: &mut InferContext) -> Result<Vec<Fact>, Diagnostic> {
-        let element = element(inputs)?;
-        let Operands { batch, groups, channels, sizes, weights: [outs, ins], kernel } =
-            Operands::of(inputs, self.grouped)?;
-        require_equal(context, &channels, &(ins * &groups), "channels of data and weights")?;
-        let spatial = self.window.slides(&sizes, &kernel)?.into_iter().map(|slide| slide.out);
-        let dims = [batch, groups * outs].into_iter().chain(spatial).collect();
-        Ok(vec![Fact::new(element, dims)])
+        result(inputs, &self.window, self.grouped, element(inputs)?, context)
     }
 
     fn lower(&self, builder: &mut Builder) -> Result<(), Diagnostic> {
-        let (x, w, out) = (builder.input(0)?, builder.input(1)?, builder.output(0)?);
-        let zero = Const::of(builder.scalar_type(x)?, 0.0);
-        let shape = Operands::of(builder.facts(), self.grouped)?;
-        let slides = self.window.slides(&shape.sizes, &shape.kernel)?;
-        let [outs, ins] = &shape.weights;
-        let mut maps = MapAxes::default();
-        let (b, g, o) = (maps.axis(&shape.batch), maps.axis(&shape.groups), maps.axis(outs));
-        let y: Vec<Dim> = slides.iter().map(|slide| maps.axis(&slide.out)).collect();
-        let mut n = builder.nest(&maps.extents);
-        let c = reduction_axis(&mut n, ins);
-        let k: Vec<Dim> = shape.kernel.iter().map(|extent| reduction_axis(&mut n, extent)).collect();
-        let (mut index, mut bounds) = (vec![b.clone(), g.clone() * ins + &c], Vec::new());
-        for ((slide, y), k) in slides.iter().zip(&y).zip(&k) {
-            let at = slide.position(y, k);
-            bounds.extend(slide.bound(&at));
-            index.push(at);
+        let multiply = |n: &mut NestBuilder, data, weight| n.binary(Binary::Mul, data, weight);
+        convolve(builder, &self.window, self.grouped, 0.0, multiply)
+    }
+}
+
+/// The nest of a convolution with `product` in place of the multiplication and `padding` around the data.
+fn convolve(
+    builder: &mut Builder,
+    window: &Window,
+    grouped: bool,
+    padding: f64,
+    product: impl FnOnce(&mut NestBuilder, Node, Node) -> Node,
+) -> Result<(), Diagnostic> {
+    let (x, w, out) = (builder.input(0)?, builder.input(1)?, builder.output(0)?);
+    let padding = Const::of(builder.scalar_type(x)?, padding);
+    let shape = Operands::of(builder.facts(), grouped)?;
+    let slides = window.slides(&shape.sizes, &shape.kernel)?;
+    let [outs, ins] = &shape.weights;
+    let mut maps = MapAxes::default();
+    let (b, g, o) = (maps.axis(&shape.batch), maps.axis(&shape.groups), maps.axis(outs));
+    let y: Vec<Dim> = slides.iter().map(|slide| maps.axis(&slide.out)).collect();
+    let mut n = builder.nest(&maps.extents);
+    let c = reduction_axis(&mut n, ins);
+    let k: Vec<Dim> = shape.kernel.iter().map(|extent| reduction_axis(&mut n, extent)).collect();
+    let (mut index, mut bounds) = (vec![b.clone(), g.clone() * ins + &c], Vec::new());
+    for ((slide, y), k) in slides.iter().zip(&y).zip(&k) {
+        let at = slide.position(y, k);
+        bounds.extend(slide.bound(&at));
+        index.push(at);
+    }
+    let padding = n.constant(padding);
+    let data = n.load_within(x, &index, bounds, padding)?;
+    let weight = n.load(w, &weights_index(grouped, &g, [&o, &c], &k))?;
+    let product = product(&mut n, data, weight);
+    let axes: Vec<Dim> = [c].into_iter().chain(k).collect();
+    let sum = reduce(&mut n, ReduceFn::Sum, &axes, product);
+    let to: Vec<Dim> = [b, g * outs + &o].into_iter().chain(y).collect();
+    n.store(out, &to, sum);
+    Ok(())
+}
+
+/// BinaryConvolution-1: the number of equal bits of window and weights minus that of different ones. Data are 0 or 1 in
+/// any numeric type.
+#[derive(Debug)]
+struct BinaryConvolution {
+    window: Window,
+    pad_value: f64,
+}
+
+fn binary(attributes: &Attributes) -> Result<Rc<dyn Op>, Diagnostic> {
+    attributes.choice("mode", &[("xnor-popcount", ())])?;
+    Ok(Rc::new(BinaryConvolution { window: window(attributes)?, pad_value: attributes.float("pad_value")? }))
+}
+
+impl Op for BinaryConvolution {
+    fn infer(&self, inputs: &[Fact], context: &mut InferContext) -> Result<Vec<Fact>, Diagnostic> {
+        let (element, weights) = (operand(inputs, 0)?.element, operand(inputs, 1)?.element);
+        typing::number(element, "the data of a BinaryConvolution")?;
+        if weights != ElementType::U1 {
+            return Err(Diagnostic::error(&codes::TYPE, format!("the weights must be u1, not {weights}")));
         }
-        let zero = n.constant(zero);
-        let data = n.load_within(x, &index, bounds, zero)?;
-        let weight = n.load(w, &weights_index(self.grouped, &g, [&o, &c], &k))?;
-        let product = n.binary(Binary::Mul, data, weight);
-        let axes: Vec<Dim> = [c].into_iter().chain(k).collect();
-        let sum = reduce(&mut n, ReduceFn::Sum, &axes, product);
-        let to: Vec<Dim> = [b, g * outs + &o].into_iter().chain(y).collect();
-        n.store(out, &to, sum);
-        Ok(())
+        result(inputs, &self.window, false, element, context)
+    }
+
+    fn lower(&self, builder: &mut Builder) -> Result<(), Diagnostic> {
+        convolve(builder, &self.window, false, self.pad_value, |n, data, bit| {
+            let element = n.type_of(data).element();
+            let bit = n.cast(element, bit);
+            let (equal, different) = (n.constant_like(data, 1.0), n.constant_like(data, -1.0));
+            let same = n.binary(Binary::Eq, data, bit);
+            n.select(same, equal, different)
+        })
     }
 }
 
