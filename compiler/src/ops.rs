@@ -44,6 +44,7 @@ pub mod sort;
 pub mod sparse;
 pub mod spatial;
 pub mod state;
+pub mod string;
 pub mod suppression;
 pub mod tile;
 pub mod transpose;
@@ -99,6 +100,7 @@ pub const FAMILIES: &[&[OpDef]] = &[
     spatial::OPS,
     state::OPS,
     suppression::OPS,
+    string::OPS,
     tile::OPS,
     transpose::OPS,
     unary::OPS,
