@@ -33,7 +33,7 @@ pub use include_ir_macros::include_ir;
 macro_rules! include_model {
     ($name:literal $(,)?) => {
         ::core::include!(::core::concat!(
-            ::core::env!("OUT_DIR", "`include_model!` needs a build script that calls `include_ir_compiler::build`"),
+            ::core::env!("OUT_DIR", "`include_model!` needs a build script that compiles the model"),
             "/",
             $name,
             ".rs"
