@@ -13,6 +13,7 @@ pub mod convolution;
 pub mod deformable;
 pub mod einsum;
 pub mod find;
+pub mod fourier;
 pub mod gather;
 pub mod generate;
 pub mod interpolate;
@@ -68,6 +69,7 @@ pub const FAMILIES: &[&[OpDef]] = &[
     find::OPS,
     deformable::OPS,
     einsum::OPS,
+    fourier::OPS,
     gather::OPS,
     generate::OPS,
     interpolate::OPS,
