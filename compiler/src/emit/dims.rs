@@ -142,16 +142,16 @@ impl Scope {
             }
             Atom::Scalar(_) => return None,
             Atom::FloorDiv(a, b) => {
-                let (a, b) = (self.factor(a), self.factor(b));
-                quote!((#a / #b))
+                let quotient = self.quotient(self.factor(a), b);
+                quote!((#quotient))
             }
             Atom::CeilDiv(a, b) => {
-                let (a, b) = (self.factor(a), self.factor(b));
-                quote!(#a.div_ceil(#b))
+                let (a, b) = (self.index(a), self.index(b));
+                quote!(rt::math::ceil_div_usize(#a, #b))
             }
             Atom::Mod(a, b) => {
-                let (a, b) = (self.factor(a), self.factor(b));
-                quote!((#a % #b))
+                let remainder = self.remainder(self.factor(a), b);
+                quote!((#remainder))
             }
             Atom::Min(a, b) => {
                 let (a, b) = (self.index(a), self.index(b));
@@ -162,6 +162,18 @@ impl Scope {
                 quote!(usize::max(#a, #b))
             }
         })
+    }
+
+    /// `a / b` for b > 0; what the optimiser may not know to be above zero is divided without a panic.
+    pub fn quotient(&self, a: TokenStream, b: &Dim) -> TokenStream {
+        let (factor, index) = (self.factor(b), self.index(b));
+        if b.as_const().is_some() { quote!(#a / #factor) } else { quote!(rt::math::floor_div_usize(#a, #index)) }
+    }
+
+    /// `a % b` for b > 0, likewise.
+    pub fn remainder(&self, a: TokenStream, b: &Dim) -> TokenStream {
+        let (factor, index) = (self.factor(b), self.index(b));
+        if b.as_const().is_some() { quote!(#a % #factor) } else { quote!(rt::math::floor_mod_usize(#a, #index)) }
     }
 
     /// The expression as `i64`; data-dependent ones wrap instead of overflowing.

@@ -97,17 +97,17 @@ fn closure(call: &Call) -> Result<TokenStream, Diagnostic> {
         let mut statements = TokenStream::new();
         for (i, axis) in axes.iter().enumerate() {
             let below = product(&axes[i + 1..].iter().map(|axis| axis.extent.clone()).collect::<Vec<_>>());
-            let (name, below, extent) =
-                (format_ident!("i{}", axis.axis), nodes.scope.factor(&below), nodes.scope.factor(&axis.extent));
-            let quotient = if i + 1 == axes.len() { quote!(#flat) } else { quote!(#flat / #below) };
-            let value = if i == 0 { quotient } else { quote!(#quotient % #extent) };
+            let name = format_ident!("i{}", axis.axis);
+            let last = i + 1 == axes.len();
+            let quotient = if last { quote!(#flat) } else { nodes.scope.quotient(quote!(#flat), &below) };
+            let value = if i == 0 { quotient } else { nodes.scope.remainder(quotient, &axis.extent) };
             statements.extend(quote!(let #name = #value;));
             nodes.name_axis(axis.axis, name);
         }
         statements
     };
     let rows = unflatten(&mut nodes, &d.rows, "m");
-    nodes.reduced = Some(quote!(row[j]));
+    nodes.reduced = Some(quote!(row.at(j)));
     let name = format_ident!("j");
     let body = match inner {
         Some((axis, first)) => {
@@ -124,7 +124,7 @@ fn closure(call: &Call) -> Result<TokenStream, Diagnostic> {
             } else {
                 [block.spans.clone(), vec![format_ident!("row")]].concat()
             };
-            let looping = nodes.inner_loop(&inner, &spans, &quote!(#inside row[j] = #value;));
+            let looping = nodes.inner_loop(&inner, &spans, &quote!(#inside row.put(j, #value);));
             quote!(#before #looping)
         }
         None => {
@@ -133,7 +133,7 @@ fn closure(call: &Call) -> Result<TokenStream, Diagnostic> {
             let block = nodes.block(&|i| after[i], None)?;
             let value = nodes.stored(physical.result, crate::element::ElementType::F32);
             let before = &block.before;
-            quote!(for j in 0..row.len() { let column = first + j; #columns #before row[j] = #value; })
+            quote!(for j in 0..row.len() { let column = first + j; #columns #before row.put(j, #value); })
         }
     };
     Ok(quote! {

@@ -137,7 +137,7 @@ fn map(program: &Program, views: &Views, physical: &Physical) -> Result<TokenStr
             let (row, at, value) = (target_row(&nodes), &inner.name, nodes.stored(physical.result, element));
             let inside = &block.inside;
             let spans = [block.spans, target.spans].concat();
-            let inner_loop = nodes.inner_loop(&inner, &spans, &quote!(#inside #row[#at] = #value;));
+            let inner_loop = nodes.inner_loop(&inner, &spans, &quote!(#inside #row.put(#at, #value);));
             let (rows, bind) = (block.before, target.before);
             return Ok(around(&nodes, outer, "i", &quote!(#rows #bind #inner_loop)));
         }
@@ -206,7 +206,7 @@ fn cut_rows(spans: &[Ident], width: TokenStream) -> (TokenStream, TokenStream) {
     for span in spans.iter().skip(1) {
         lengths = quote!(#lengths.min(#span.len()));
     }
-    (quote!(let n = #lengths; #(let #spans = &#spans[..n];)*), quote!(n))
+    (quote!(let n = #lengths; #(let #spans = #spans.span(0, n);)*), quote!(n))
 }
 
 fn reduce_name(function: ReduceFn, suffix: &str) -> Ident {
@@ -239,18 +239,19 @@ fn accumulate(program: &Program, views: &Views, physical: &Physical) -> Result<T
     let block = nodes.block(&|i| before[i] && (in_row[i] || in_sum[i]), Some(&inner))?;
     let ty = physical.types[reduction.value as usize];
     let value = nodes.value(reduction.value);
-    let combined = combine(reduction.function, ty, &quote!(acc[#at]), &value);
-    let inside = &block.inside;
-    let adding = nodes.inner_loop(&inner, &block.spans, &quote!(#inside acc[#at] = #combined;));
+    let combined = combine(reduction.function, ty, &quote!(total), &value);
+    let (inside, slots) = (&block.inside, (quote!(slot), quote!(&mut acc)));
+    let body = quote!(let total = *slot; #inside *slot = #combined;);
+    let adding = nodes.inner_loop_beside(&inner, &block.spans, Some(slots), &body);
     let rows = &block.before;
     let sums = around(&nodes, &physical.reduces, "k", &quote!(#rows #adding));
-    nodes.reduced = Some(quote!(acc[#at]));
     let Some(target) = nodes.bind_target(&inner) else { return Err(Diagnostic::internal("a row that is no row")) };
     let after = physical.stored();
     let post = nodes.block(&|i| after[i], Some(&inner))?;
     let element = program.buffer(physical.target).element;
     let (row, stored, inside) = (target_row(&nodes), nodes.stored(physical.result, element), &post.inside);
-    let storing = nodes.inner_loop(&inner, &post.spans, &quote!(#inside #row[#at] = #stored;));
+    let totals = (quote!(&total), quote!(&acc));
+    let storing = nodes.inner_loop_beside(&inner, &post.spans, Some(totals), &quote!(#inside #row.put(#at, #stored);));
     let identity = types::constant(identity(reduction.function, ty));
     let (rows, bind) = (post.before, target.before);
     let body = quote!(let mut acc = [#identity; #width]; #hoisted #sums #rows #bind #storing);

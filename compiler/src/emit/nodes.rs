@@ -227,7 +227,7 @@ impl<'a> Nodes<'a> {
                 let (stored, guard) = match (row, inner) {
                     (Some(row), Some(inner)) => {
                         let (name, at) = (&row.name, &inner.name);
-                        (quote!(#name[#at]), row.guard.as_ref().map(|guard| quote!(#guard)))
+                        (quote!(#name.at(#at)), row.guard.as_ref().map(|guard| quote!(#guard)))
                     }
                     _ => (self.element(access.buffer, address, inner)?, self.condition(bounds)),
                 };
@@ -252,7 +252,7 @@ impl<'a> Nodes<'a> {
         }
         if let (true, Some((_, row)), Some(inner)) = (written, &self.target, inner) {
             let at = &inner.name;
-            return Ok(quote!(#row[#at]));
+            return Ok(quote!(#row.at(#at)));
         }
         let index = self.scope.index(address);
         Ok(quote!(#name.at(#index)))
@@ -286,9 +286,24 @@ impl<'a> Nodes<'a> {
         Some(block)
     }
 
-    /// An innermost loop; rows of run-time length are cut to one length first, so that it needs no bounds checks.
+    /// An innermost loop; rows of run-time length are cut to one length first, so that no access falls outside.
     pub fn inner_loop(&self, inner: &Inner, spans: &[Ident], body: &TokenStream) -> TokenStream {
+        self.inner_loop_beside(inner, spans, None, body)
+    }
+
+    /// The same with the elements of something iterable beside the loop variable: pattern and iterable.
+    pub fn inner_loop_beside(
+        &self,
+        inner: &Inner,
+        spans: &[Ident],
+        beside: Option<(TokenStream, TokenStream)>,
+        body: &TokenStream,
+    ) -> TokenStream {
         let name = &inner.name;
+        let looping = |width: TokenStream| match &beside {
+            None => quote!(for #name in 0..#width { #body }),
+            Some((pattern, elements)) => quote!(for (#name, #pattern) in (0..#width).zip(#elements) { #body }),
+        };
         let target = self.target.as_ref().map(|(_, row)| row);
         let Some(first) = spans.first() else {
             // The type must be known before a method is called on the variable.
@@ -299,7 +314,7 @@ impl<'a> Nodes<'a> {
                 }
                 _ => self.width(inner),
             };
-            return quote!(for #name in 0..#width { #body });
+            return looping(width);
         };
         let mut lengths = quote!(#first.len());
         for span in spans.iter().skip(1) {
@@ -313,13 +328,14 @@ impl<'a> Nodes<'a> {
         let written: BTreeSet<String> = target.iter().map(ToString::to_string).collect();
         for span in spans.iter().chain(target) {
             let statement = match written.contains(&span.to_string()) {
-                true => quote!(let #span = &mut #span[..n];),
-                false => quote!(let #span = &#span[..n];),
+                true => quote!(let #span = #span.span_mut(0, n);),
+                false => quote!(let #span = #span.span(0, n);),
             };
             cut.insert(span.to_string(), statement);
         }
         let cut = cut.values();
-        quote!(let n = #lengths; #(#cut)* for #name in 0..n { #body })
+        let looping = looping(quote!(n));
+        quote!(let n = #lengths; #(#cut)* #looping)
     }
 }
 

@@ -10,7 +10,7 @@ static LABELS: &[u8] = include_bytes!("../../digits/held_out_labels.bin");
 /// `print` takes text; `stack_used` tells how many bytes of stack have been used below its caller so far.
 pub fn evaluate(model: &mut digits::Model, print: &mut dyn FnMut(&[u8]), stack_used: fn() -> usize) -> bool {
     let mut correct = 0;
-    for (image, label) in IMAGES.chunks_exact(PIXELS).zip(LABELS) {
+    for (image, label) in IMAGES.as_chunks().0.iter().zip(LABELS) {
         correct += usize::from(classify(model, image) == *label);
     }
     // Before anything is printed: printing needs stack too.
@@ -30,7 +30,7 @@ pub fn evaluate(model: &mut digits::Model, print: &mut dyn FnMut(&[u8]), stack_u
 }
 
 /// The digit in an image of 8 x 8 pixels with values 0..=16.
-fn classify(model: &mut digits::Model, pixels: &[u8]) -> u8 {
+fn classify(model: &mut digits::Model, pixels: &[u8; PIXELS]) -> u8 {
     let mut image = [0.0; PIXELS];
     for (x, pixel) in image.iter_mut().zip(pixels) {
         *x = f32::from(*pixel) / 16.0;

@@ -36,26 +36,25 @@ pub fn for_each<const RANK: usize>(extents: [usize; RANK], mut f: impl FnMut([us
 /// Calls `f` with every outer index tuple (last entry 0) and the innermost extent.
 #[inline(always)]
 fn rows<const RANK: usize>(extents: [usize; RANK], mut f: impl FnMut([usize; RANK], usize)) {
-    if RANK == 0 {
-        return f([0; RANK], 1);
-    }
+    let Some(innermost) = extents.last().copied() else { return f([0; RANK], 1) };
     if extents.contains(&0) {
         return;
     }
     let mut index = [0; RANK];
     loop {
-        f(index, extents[RANK - 1]);
+        f(index, innermost);
         let mut axis = RANK - 1;
         loop {
             if axis == 0 {
                 return;
             }
             axis -= 1;
-            index[axis] += 1;
-            if index[axis] < extents[axis] {
+            let (Some(i), Some(extent)) = (index.get_mut(axis), extents.get(axis)) else { return };
+            *i += 1;
+            if *i < *extent {
                 break;
             }
-            index[axis] = 0;
+            *i = 0;
         }
     }
 }
@@ -73,12 +72,14 @@ pub fn fold<T>(n: usize, init: T, mut f: impl FnMut(T, usize) -> T) -> T {
 /// Folds the lanes in halves.
 #[inline(always)]
 fn fold_lanes<T: Copy>(mut lanes: [T; LANES], combine: impl Fn(T, T) -> T) -> T {
-    let mut half = LANES / 2;
-    while half > 0 {
-        for l in 0..half {
-            lanes[l] = combine(lanes[l], lanes[l + half]);
+    let mut rest = lanes.as_mut_slice();
+    while let Some((low, high)) = rest.split_at_mut_checked(rest.len() / 2)
+        && !low.is_empty()
+    {
+        for (a, b) in low.iter_mut().zip(high) {
+            *a = combine(*a, *b);
         }
-        half /= 2;
+        rest = low;
     }
     lanes[0]
 }

@@ -66,9 +66,9 @@ impl<T: Pod> ViewMut for [T] {
     }
     #[inline(always)]
     fn span_mut(&mut self, i: usize, n: usize) -> &mut [T] {
-        let start = i.min(self.len());
-        let end = start + n.min(self.len() - start);
-        &mut self[start..end]
+        let tail = self.get_mut(i..).unwrap_or_default();
+        let n = n.min(tail.len());
+        tail.get_mut(..n).unwrap_or_default()
     }
     #[inline(always)]
     fn dst(&mut self) -> Dst<'_, T> {
@@ -80,7 +80,7 @@ impl<T: Pod, const L: usize> View for [T; L] {
     type Elem = T;
     #[inline(always)]
     fn at(&self, i: usize) -> T {
-        if i < L { self[i] } else { T::ZERO }
+        self.as_slice().at(i)
     }
     #[inline(always)]
     fn span(&self, i: usize, n: usize) -> &[T] {
@@ -95,9 +95,7 @@ impl<T: Pod, const L: usize> View for [T; L] {
 impl<T: Pod, const L: usize> ViewMut for [T; L] {
     #[inline(always)]
     fn put(&mut self, i: usize, value: T) {
-        if i < L {
-            self[i] = value;
-        }
+        self.as_mut_slice().put(i, value);
     }
     #[inline(always)]
     fn span_mut(&mut self, i: usize, n: usize) -> &mut [T] {

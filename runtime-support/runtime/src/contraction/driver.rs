@@ -5,6 +5,7 @@ use super::pack::panel_width;
 use super::table::{BLOCK, EMPTY, Row, fill};
 use super::{Contraction, Epilogue, Tile, kernels};
 use crate::cx::Cx;
+use crate::math::{ceil_div_usize, floor_div_usize};
 use crate::raw::{Dst, Src};
 
 /// Bytes of the left operand per block: a share of the second-level cache.
@@ -41,8 +42,9 @@ impl Job<'_> {
         // Blocks of equal size and whole tiles, so that the last one does not fall back to small tiles.
         let bytes = self.c.depth.saturating_mul(4).max(1);
         let most = (BLOCK_BYTES / bytes).clamp(MOST_ROWS.min(BLOCK), BLOCK);
-        let tile = kernels.first().map_or(1, |set| set.kernels.len()).max(1);
-        let size = m.div_ceil(m.div_ceil(most).max(1)).div_ceil(tile).saturating_mul(tile).min(BLOCK);
+        let tile = kernels.first().map_or(1, |set| set.kernels.len());
+        let size =
+            ceil_div_usize(ceil_div_usize(m, ceil_div_usize(m, most)), tile).saturating_mul(tile).clamp(1, BLOCK);
         let mut block = EMPTY;
         let mut first_row = 0;
         while first_row < m {
@@ -79,10 +81,10 @@ impl Job<'_> {
                 return;
             };
             let cols = set.cols.min(self.c.cols - first_col - at);
-            let tiles = rows.len().div_ceil(set.kernels.len().max(1));
+            let tiles = ceil_div_usize(rows.len(), set.kernels.len());
             let mut row = 0;
             for tile in 1..=tiles {
-                let end = rows.len() * tile / tiles;
+                let end = floor_div_usize(rows.len() * tile, tiles);
                 let args = Args {
                     c: self.c,
                     rows: rows.get(row..).unwrap_or_default(),

@@ -49,7 +49,7 @@ impl Tile<'_> {
         let rows = self.data.chunks_exact_mut(self.stride.max(1));
         rows.enumerate().map(move |(i, row)| {
             let cols = cols.min(row.len());
-            (first + i, &mut row[..cols])
+            (first + i, row.get_mut(..cols).unwrap_or_default())
         })
     }
 }

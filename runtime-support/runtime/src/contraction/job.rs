@@ -72,8 +72,10 @@ impl<'a> Job<'a> {
         let args = Args { out: buffer.as_mut_ptr(), buffer: cols, ..args };
         compute(&args);
         let data = buffer.get_mut(..place.rows * cols).unwrap_or_default();
-        // `max` tells the compiler that a chunk is not empty.
-        for (row, values) in args.rows.iter().zip(data.chunks_exact_mut(cols.max(1))) {
+        let mut rest = &mut *data;
+        for row in args.rows {
+            let Some((values, after)) = rest.split_at_mut_checked(cols) else { break };
+            rest = after;
             let values = values.get_mut(..place.cols).unwrap_or_default();
             // SAFETY: row and columns are inside the operands.
             unsafe { self.epilogue(&args, out, row, values) };
@@ -82,8 +84,10 @@ impl<'a> Job<'a> {
             let (first_row, first_col) = (place.first_row, place.first_col);
             then(Tile { batch: self.batch, first_row, first_col, cols: place.cols, stride: cols, data });
         }
-        let data = buffer.get(..place.rows * cols).unwrap_or_default();
-        for (row, values) in args.rows.iter().zip(data.chunks_exact(cols.max(1))) {
+        let mut rest = buffer.get(..place.rows * cols).unwrap_or_default();
+        for row in args.rows {
+            let Some((values, after)) = rest.split_at_checked(cols) else { break };
+            rest = after;
             // SAFETY: row and columns are inside the result; the buffer is our own.
             unsafe { core::ptr::copy_nonoverlapping(values.as_ptr(), out.add(row.out), place.cols) };
         }

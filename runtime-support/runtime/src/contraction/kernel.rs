@@ -72,9 +72,10 @@ fn split<const MR: usize>(c: &Contraction, rows: &[Row; MR]) -> [Segment; MOST_S
     let (mut first, mut end) = ([0u16; MR], [extent; MR]);
     for (b, bound) in c.bounds.iter().enumerate() {
         if bound.limit != 0 && bound.tap == 3 {
-            for (i, row) in rows.iter().enumerate() {
-                first[i] = first[i].max(row.first[b]);
-                end[i] = end[i].min(row.first[b] + row.count[b]).max(first[i]);
+            for ((first, end), row) in first.iter_mut().zip(&mut end).zip(rows) {
+                let (least, count) = row.valid(b);
+                *first = least.max(*first);
+                *end = (least + count).min(*end).max(*first);
             }
         }
     }
@@ -82,9 +83,9 @@ fn split<const MR: usize>(c: &Contraction, rows: &[Row; MR]) -> [Segment; MOST_S
     let mut t = 0;
     for segment in &mut segments {
         let (mut mask, mut next) = (0, extent);
-        for i in 0..MR {
-            mask |= u32::from(first[i] <= t && t < end[i]) << i;
-            let change = if t < first[i] { first[i] } else { end[i] };
+        for (i, (&first, &end)) in first.iter().zip(&end).enumerate() {
+            mask |= u32::from(first <= t && t < end) << i;
+            let change = if t < first { first } else { end };
             next = if t < change && change < next { change } else { next };
         }
         *segment = Segment { end: next, mask };

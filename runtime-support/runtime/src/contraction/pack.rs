@@ -2,13 +2,14 @@
 //!
 //! Panel `p` holds columns `p * panel ..`: k rows of `panel` floats. The last panel is only as wide as needed, rounded up
 //! to a multiple of min(16, panel), and padded with zeros.
+use crate::math::ceil_div_usize;
 use crate::raw::Src;
 
 /// Width in floats of the panel that starts at column `first`.
 pub(super) const fn panel_width(cols: usize, first: usize, panel: usize) -> usize {
     let unit = if panel < 16 { panel } else { 16 };
     let left = cols.saturating_sub(first);
-    if left >= panel { panel } else { left.div_ceil(unit) * unit }
+    if left >= panel { panel } else { ceil_div_usize(left, unit) * unit }
 }
 
 /// Floats that `pack` writes for one batch of `cols` columns and `k` rows. Saturates.
@@ -18,7 +19,7 @@ pub const fn packed_len(cols: usize, k: usize, panel: usize) -> usize {
     if unit == 0 {
         return 0;
     }
-    cols.div_ceil(unit).saturating_mul(unit).saturating_mul(k)
+    ceil_div_usize(cols, unit).saturating_mul(unit).saturating_mul(k)
 }
 
 /// Packs the k x cols matrix `w(k, n)` into `out`, which takes [`packed_len`] floats; stops where `out` ends.
@@ -34,11 +35,11 @@ pub fn pack(cols: usize, k: usize, panel: usize, out: &mut [f32], mut w: impl Fn
                 return;
             };
             let mut column = 0;
-            while column < used {
+            while column < used && column < line.len() {
                 line[column] = w(row, first + column);
                 column += 1;
             }
-            line[used..].fill(0.0);
+            line.get_mut(used..).unwrap_or_default().fill(0.0);
             rest = after;
         }
         first += panel;

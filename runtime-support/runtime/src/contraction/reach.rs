@@ -178,10 +178,11 @@ const fn total(offset: i64, axes: &[(i64, i64); 10], bounds: &[Bound; 3]) -> Opt
         if bound.limit == 0 {
             continue;
         }
-        let (row, tap) = (bound.row as usize, 4 + bound.tap as usize);
-        if bound.row != Bound::NO_AXIS && row >= 4 || bound.tap != Bound::NO_AXIS && tap >= 8 {
+        if bound.row != Bound::NO_AXIS && bound.row >= 4 || bound.tap != Bound::NO_AXIS && bound.tap >= 4 {
             return None;
         }
+        // Masked, so that the optimiser sees that both are inside.
+        let (row, tap) = (bound.row as usize & 3, 4 + (bound.tap as usize & 3));
         let row_used = bound.row != Bound::NO_AXIS && used[row];
         let tap_used = bound.tap != Bound::NO_AXIS && used[tap];
         if row_used || tap_used {

@@ -1,5 +1,6 @@
 //! Addresses and valid taps of a block of output rows.
 use super::{Bound, Contraction};
+use crate::math::{floor_div_usize, floor_mod_usize};
 
 /// Rows of a block whose addresses are tabled; also bounds the stack that a contraction takes.
 pub(crate) const BLOCK: usize = if cfg!(target_pointer_width = "64") { 240 } else { 24 };
@@ -21,6 +22,14 @@ pub(crate) struct Row {
     pub inside: bool,
 }
 
+impl Row {
+    /// First valid index of the tap axis of bound `b`, and the number of valid ones.
+    #[inline(always)]
+    pub fn valid(&self, b: usize) -> (u16, u16) {
+        self.first.get(b).zip(self.count.get(b)).map_or((0, 0), |(first, count)| (*first, *count))
+    }
+}
+
 /// The rows of one block.
 pub(crate) type Block = [Row; BLOCK];
 
@@ -35,7 +44,8 @@ pub(crate) fn valid_rows<const MR: usize>(rows: &[Row; MR], bounds: &[Bound; 3],
         // Bounds without a tap axis count as bounds of the first.
         if bound.limit != 0 && (bound.tap == axis || axis == 0 && bound.tap == Bound::NO_AXIS) {
             for (i, row) in rows.iter().enumerate() {
-                mask &= !(u32::from((index as u16).wrapping_sub(row.first[b]) >= row.count[b]) << i);
+                let (first, count) = row.valid(b);
+                mask &= !(u32::from((index as u16).wrapping_sub(first) >= count) << i);
             }
         }
     }
@@ -82,7 +92,7 @@ pub(crate) fn fill(c: &Contraction, block: &mut Block, first: usize, n: usize) {
 
 /// Quotient and remainder. Extents are not zero here, but the optimiser does not know and would keep a panic.
 fn divide(a: usize, b: usize) -> (usize, usize) {
-    (a.checked_div(b).unwrap_or(0), a.checked_rem(b).unwrap_or(0))
+    (floor_div_usize(a, b), floor_mod_usize(a, b))
 }
 
 /// The valid taps of the row at `index`, and how many taps the bound's axis has.

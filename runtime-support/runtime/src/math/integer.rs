@@ -54,6 +54,28 @@ macro_rules! signed {
         }
     )* };
 }
+
+/// Quotient of sizes, rounded down; 0 if `b` is 0.
+#[inline(always)]
+#[must_use]
+pub const fn floor_div_usize(a: usize, b: usize) -> usize {
+    if b == 0 { 0 } else { a / b }
+}
+
+/// Quotient of sizes, rounded up; 0 if `b` is 0.
+#[inline(always)]
+#[must_use]
+pub const fn ceil_div_usize(a: usize, b: usize) -> usize {
+    if b == 0 { 0 } else { a / b + (a % b != 0) as usize }
+}
+
+/// Remainder of sizes; 0 if `b` is 0.
+#[inline(always)]
+#[must_use]
+pub const fn floor_mod_usize(a: usize, b: usize) -> usize {
+    if b == 0 { 0 } else { a % b }
+}
+
 signed! {
     i32: floor_div_i32 trunc_div_i32 floor_mod_i32 trunc_mod_i32 pow_i32;
     i64: floor_div_i64 trunc_div_i64 floor_mod_i64 trunc_mod_i64 pow_i64;

@@ -128,6 +128,7 @@ macro_rules! memory {
 pub(super) use memory;
 
 /// Operations of an instruction set, one per line: `name(arguments) -> result = intrinsics;`.
+#[allow(unused_macros, reason = "there are machines without vectors")]
 macro_rules! operations {
     ($self:ident; $($name:ident($($argument:ident: $type:ty),*) $(-> $result:ty)? = $body:expr;)*) => { $(
         #[inline(always)]
@@ -139,4 +140,5 @@ macro_rules! operations {
         }
     )* };
 }
+#[allow(unused_imports, reason = "there are machines without vectors")]
 pub(crate) use operations;

@@ -9,6 +9,7 @@ mod lanes;
 #[cfg(test)]
 mod tests;
 
+#[allow(unused_imports, reason = "there are machines without vectors")]
 pub(crate) use define::operations;
 use define::{binary, compare, conversion, horizontal, memory, selection, shift, unary};
 use lanes::{bits2, fold, map1, map2, partial, select, zero};

@@ -6,6 +6,7 @@ use crate::contraction::kernel::Args;
 use crate::contraction::table::{BLOCK, EMPTY, Row, fill, step, valid_rows};
 use crate::contraction::{Contraction, Epilogue, Tile};
 use crate::cx::Cx;
+use crate::math::floor_div_usize;
 use crate::raw::{Dst, Src};
 
 /// Consecutive rows of which the same taps are not in the padding: most of a line of pixels, or a pixel at its end.
@@ -22,6 +23,8 @@ struct Run<'a> {
 
 /// # Safety
 /// The geometry fits all operands.
+// A frame of its own: the block of one kernel is off the stack when the next one runs.
+#[inline(never)]
 pub(super) unsafe fn run(
     c: &Contraction,
     cx: Cx<'_>,
@@ -42,8 +45,9 @@ pub(super) unsafe fn run(
                 let n = BLOCK.min(m - first);
                 fill(c, &mut block, first, n);
                 let mut first_row = first;
-                let rows = block.get(..n).unwrap_or_default();
-                for rows in rows.chunk_by(|a, b| a.first == b.first && a.count == b.count) {
+                let mut rest = block.get(..n).unwrap_or_default();
+                while let Some((rows, after)) = same_taps(rest) {
+                    rest = after;
                     let mut run =
                         Run { rows, first_row, list: [TapAt { at: 0, index: 0 }; LIST], taps: 0, divisor: 1.0 };
                     run.list_taps(c, operation);
@@ -61,6 +65,13 @@ pub(super) unsafe fn run(
             }
         }
     }
+}
+
+/// The rows with the taps of the first one that follow it at once, and what is behind them.
+fn same_taps(rows: &[Row]) -> Option<(&[Row], &[Row])> {
+    let head = rows.first()?;
+    let other = rows.iter().position(|row| row.first != head.first || row.count != head.count);
+    rows.split_at_checked(other.unwrap_or(rows.len()))
 }
 
 impl Run<'_> {
@@ -141,8 +152,7 @@ impl Run<'_> {
                 residual: offset(job.residual, column),
                 clamp: job.clamp,
             };
-            // `max` tells the compiler that division cannot fail.
-            let tiles = if together { (job.c.cols - column) / set.cols.max(1) } else { 1 };
+            let tiles = if together { floor_div_usize(job.c.cols - column, set.cols) } else { 1 };
             let place = Place { rows: self.rows.len(), cols: set.cols, first_row: self.first_row, first_col: column };
             let compute = |args: &Args<'_>| {
                 let mut partial = [0.0f32; ROWS * MOST_COLS];
