@@ -41,16 +41,46 @@ pub fn pow(x: f32, y: f32) -> f32 {
     if y == 0.0 || x == 1.0 { 1.0 } else { value }
 }
 
-/// Remainder of the truncated quotient (C `fmod`), exact; the sign of `x`.
-#[inline(always)]
-#[must_use]
-pub fn rem(x: f32, y: f32) -> f32 {
-    libm::fmodf(x, y)
+/// Declares the remainder of one float type by long division of the mantissas, which is exact. `libm` has the same, with
+/// panics that the optimiser does not remove.
+macro_rules! remainder {
+    ($name:ident, $float:ty, $bits:ty) => {
+        /// Remainder of the truncated quotient (C `fmod`), exact; the sign of `x`.
+        #[inline]
+        #[must_use]
+        pub fn $name(x: $float, y: $float) -> $float {
+            const MANTISSA: u32 = <$float>::MANTISSA_DIGITS - 1;
+            const HIDDEN: $bits = 1 << MANTISSA;
+            let sign = x.to_bits() & !(<$bits>::MAX >> 1);
+            let (a, b) = (x.abs(), y.abs());
+            if x.is_nan() || y.is_nan() || a == <$float>::INFINITY || b == 0.0 {
+                return <$float>::NAN;
+            }
+            if a < b {
+                return x;
+            }
+            // Value = mantissa * 2^(exponent - 1), up to a constant; subnormal numbers have the least exponent.
+            let split = |bits: $bits| match bits >> MANTISSA {
+                0 => (u64::from(bits), 1),
+                exponent => (u64::from(bits & (HIDDEN - 1) | HIDDEN), exponent),
+            };
+            let ((mut rest, exponent), (divisor, least)) = (split(a.to_bits()), split(b.to_bits()));
+            let mut left = exponent - least;
+            while left > 0 && rest != 0 {
+                // As many digits at once as 64 bits have room for.
+                let digits = left.min(<$bits>::from(63 - MANTISSA as u8));
+                rest = (rest << digits).checked_rem(divisor).unwrap_or(0);
+                left -= digits;
+            }
+            rest = rest.checked_rem(divisor).unwrap_or(0);
+            // Back to a normal number, as far as the exponent allows.
+            let room = (rest.leading_zeros() as $bits).saturating_sub(<$bits>::from(63 - MANTISSA as u8));
+            let shift = room.min(least - 1);
+            let (mantissa, exponent) = ((rest as $bits) << shift, least - shift);
+            let magnitude = if mantissa >= HIDDEN { mantissa - HIDDEN + (exponent << MANTISSA) } else { mantissa };
+            <$float>::from_bits(magnitude | sign)
+        }
+    };
 }
-
-/// Remainder of the truncated quotient (C `fmod`), exact; the sign of `x`.
-#[inline(always)]
-#[must_use]
-pub fn rem_f64(x: f64, y: f64) -> f64 {
-    libm::fmod(x, y)
-}
+remainder!(rem, f32, u32);
+remainder!(rem_f64, f64, u64);

@@ -103,6 +103,33 @@ fn pow_accuracy_and_special_cases() {
     }
 }
 
+#[test]
+fn remainders_are_exact() {
+    let mut seed = 1u64;
+    let mut bits = || {
+        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        seed ^ seed >> 29
+    };
+    let specials = [0, 1, 2, 0x007f_ffff, 0x0080_0000, 0x3f80_0000, 0x7f7f_ffff, 0x7f80_0000, 0x7fc0_0000];
+    let mut values: std::vec::Vec<u32> = (0..600).map(|_| bits() as u32).collect();
+    values.extend(specials.iter().flat_map(|bits| [*bits, bits | 1 << 31]));
+    for x in &values {
+        for y in &values {
+            let (x, y) = (f32::from_bits(*x), f32::from_bits(*y));
+            let (got, want) = (rem(x, y), libm::fmodf(x, y));
+            assert!(got.to_bits() == want.to_bits() || got.is_nan() && want.is_nan(), "{x} % {y} = {got}, not {want}");
+        }
+    }
+    for i in 0..40_000 {
+        // Half of the pairs with exponents near each other, half anywhere.
+        let (x, y) = (bits(), bits());
+        let y = if i % 2 == 0 { y } else { y & !(0x7f0 << 52) | x & (0x7f0 << 52) };
+        let (x, y) = (f64::from_bits(x), f64::from_bits(y));
+        let (got, want) = (rem_f64(x, y), libm::fmod(x, y));
+        assert!(got.to_bits() == want.to_bits() || got.is_nan() && want.is_nan(), "{x} % {y} = {got}, not {want}");
+    }
+}
+
 /// NaN gives NaN.
 #[rustfmt::skip]
 const KEEP_NAN: &[fn(f32) -> f32] = &[
