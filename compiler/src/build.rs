@@ -6,10 +6,10 @@ mod interface;
 mod pre_process;
 
 use crate::diag::{Diagnostic, Diagnostics, codes};
-use crate::graph::{Graph, Origin, ROOT, ValueId};
+use crate::graph::{Graph, Origin, ROOT, RegionId, ValueId};
 use crate::op::lookup;
 use crate::options::Options;
-use crate::read::{Attributes, Layer, Net};
+use crate::read::{Attributes, Body, Layer, Net};
 use crate::source::Source;
 use std::rc::Rc;
 
@@ -18,22 +18,14 @@ pub fn build(net: &Net, source: &Source, options: &Options, diagnostics: &mut Di
     let before = diagnostics.errors().count();
     let mut building = Building {
         net,
+        region: ROOT,
         graph: Graph::new(&net.name),
         outputs: vec![Vec::new(); net.layers.len()],
         weights: constants::shared(source),
         diagnostics,
     };
     building.parameters(options);
-    for layer in &net.order {
-        match net.sinks.contains(layer) {
-            true => building.pass_on(*layer),
-            false => building.layer(*layer),
-        }
-    }
-    // All state is read before any is written.
-    for layer in &net.sinks {
-        building.layer(*layer);
-    }
+    building.layers();
     building.results(options);
     let Building { graph, diagnostics, .. } = building;
     (diagnostics.errors().count() == before).then_some(graph)
@@ -45,6 +37,8 @@ const NO_PRODUCER: &str = "the layer that should produce it cannot be used";
 /// A graph under construction.
 struct Building<'a> {
     net: &'a Net,
+    /// The region that the layers of `net` go to.
+    region: RegionId,
     graph: Graph,
     /// Values of every layer's outputs.
     outputs: Vec<Vec<ValueId>>,
@@ -52,9 +46,25 @@ struct Building<'a> {
     diagnostics: &'a mut Diagnostics,
 }
 
-impl Building<'_> {
+impl<'a> Building<'a> {
+    /// All layers of the present net that are needed.
+    fn layers(&mut self) {
+        let net = self.net;
+        for layer in &net.order {
+            match net.sinks.contains(layer) {
+                true => self.pass_on(*layer),
+                false => self.layer(*layer),
+            }
+        }
+        // All state is read before any is written.
+        for layer in &net.sinks {
+            self.layer(*layer);
+        }
+    }
+
     fn layer(&mut self, index: usize) {
-        let Some(layer) = self.net.layers.get(index) else { return };
+        let net = self.net;
+        let Some(layer) = net.layers.get(index) else { return };
         match layer.kind.as_str() {
             "Parameter" | "Result" => {}
             "Constant" => self.constant(index, layer),
@@ -81,7 +91,7 @@ impl Building<'_> {
         }
     }
 
-    fn operation(&mut self, index: usize, layer: &Layer) -> Result<(), Diagnostic> {
+    fn operation(&mut self, index: usize, layer: &'a Layer) -> Result<(), Diagnostic> {
         let row = lookup(layer)?;
         if !row.inputs.contains(&layer.inputs.len()) {
             let message = format!("{} has {} inputs, {}", layer.describe(), layer.inputs.len(), expected(&row.inputs));
@@ -91,12 +101,39 @@ impl Building<'_> {
         let op = (row.parse)(&attributes).map_err(|diagnostic| placed(diagnostic, layer))?;
         self.diagnostics.extend(attributes.finish(row.ignorable));
         let inputs = self.inputs(layer)?;
-        let node = self.graph.add_node(ROOT, op, inputs, (row.outputs)(layer), origin(layer));
+        let regions = layer.bodies.iter().map(|body| self.body(body)).collect();
+        let node = self.graph.add_node(self.region, op, inputs, (row.outputs)(layer), origin(layer));
+        self.graph.node_mut(node).regions = regions;
         let outputs = self.graph.node(node).outputs.clone();
         if !outputs.is_empty() {
             self.outputs[index] = outputs;
         }
         Ok(())
+    }
+
+    /// A body as a region: its Parameters are the region's, and what its Results read are the region's results. Bodies in
+    /// bodies are as deep as the reader allows, [`crate::read::NESTING_LIMIT`].
+    fn body(&mut self, body: &'a Body) -> RegionId {
+        let region = self.graph.add_region();
+        let empty = vec![Vec::new(); body.net.layers.len()];
+        let outer = (self.net, self.region, std::mem::replace(&mut self.outputs, empty));
+        (self.net, self.region) = (&body.net, region);
+        for index in &body.net.parameters {
+            let name = body.net.layers.get(*index).map_or("", |layer| layer.name.as_str());
+            let value = self.graph.add_value(name, None);
+            self.graph.region_mut(region).parameters.push(value);
+            self.outputs[*index] = vec![value];
+        }
+        self.layers();
+        for index in &body.net.results {
+            let Some(layer) = body.net.layers.get(*index) else { continue };
+            match self.result_value(layer) {
+                Ok(value) => self.graph.region_mut(region).results.push(value),
+                Err(diagnostic) => self.report(diagnostic),
+            }
+        }
+        (self.net, self.region, self.outputs) = outer;
+        region
     }
 
     /// The values that enter a layer. A missing one belongs to a layer that was reported already.
@@ -118,8 +155,19 @@ impl Building<'_> {
         Ok(values)
     }
 
+    /// The value that a Result takes out of its net.
+    fn result_value(&self, layer: &Layer) -> Result<ValueId, Diagnostic> {
+        match self.inputs(layer)?.as_slice() {
+            [value] => Ok(*value),
+            _ => {
+                let message = format!("{} needs exactly one input", layer.describe());
+                Err(Diagnostic::error(&codes::EDGE, message).at(layer.span))
+            }
+        }
+    }
+
     fn add(&mut self, op: Rc<dyn crate::op::Op>, inputs: Vec<ValueId>, origin: Origin) -> Option<ValueId> {
-        let node = self.graph.add_node(ROOT, op, inputs, 1, origin);
+        let node = self.graph.add_node(self.region, op, inputs, 1, origin);
         self.graph.node(node).outputs.first().copied()
     }
 }

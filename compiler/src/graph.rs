@@ -9,7 +9,7 @@ mod verify;
 pub use verify::verify;
 
 use crate::diag::Span;
-use crate::dim::Variable;
+use crate::dim::{Dim, Variable};
 use crate::fact::Fact;
 use crate::op::Op;
 use crate::state::StateInfo;
@@ -49,8 +49,23 @@ pub struct Node {
     pub outputs: Vec<ValueId>,
     /// Bodies of a control-flow operation.
     pub regions: Vec<RegionId>,
+    /// Sizes that inference found for the operation's own use.
+    pub locals: Vec<Dim>,
+    /// The body that runs once in place of the operation, where inference found that out.
+    pub inline: Option<Inline>,
     /// Where it came from.
     pub origin: Origin,
+}
+
+/// One body of an operation that stands for the whole operation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Inline {
+    /// Position among the operation's bodies.
+    pub body: usize,
+    /// The operand that each parameter of the body is.
+    pub operands: Vec<usize>,
+    /// The result of the body that each result of the operation is.
+    pub results: Vec<usize>,
 }
 
 /// A value with what is known of it.
@@ -71,6 +86,8 @@ pub struct Region {
     pub nodes: Vec<NodeId>,
     /// Values that leave.
     pub results: Vec<ValueId>,
+    /// Pairs of sizes that must be equal whenever the region runs and could not be proved so: checked at run time.
+    pub checks: Vec<(Dim, Dim)>,
 }
 
 /// An input or output of the model as its user sees it.
@@ -95,8 +112,6 @@ pub struct Graph {
     pub regions: Vec<Region>,
     /// Run-time sizes.
     pub variables: Vec<VariableInfo>,
-    /// Pairs of sizes that must be equal and could not be proved so: checked at run time.
-    pub checks: Vec<(crate::dim::Dim, crate::dim::Dim)>,
     /// State variables, in the order in which they are read.
     pub states: Vec<StateInfo>,
     /// Inputs, in the order of the root region's parameters.
@@ -159,7 +174,7 @@ impl Graph {
         origin: Origin,
     ) -> NodeId {
         let outputs = (0..outputs).map(|_| self.add_value(&origin.name, None)).collect();
-        self.nodes.push(Node { op, inputs, outputs, regions: Vec::new(), origin });
+        self.nodes.push(Node { op, inputs, outputs, regions: Vec::new(), locals: Vec::new(), inline: None, origin });
         let id = NodeId(self.nodes.len() as u32 - 1);
         self.region_mut(region).nodes.push(id);
         id
@@ -212,6 +227,19 @@ impl Graph {
             }
         }
         found
+    }
+
+    /// Whether a node, or one in its bodies, must run in program order and may not be dropped.
+    pub fn has_effect(&self, node: &Node) -> bool {
+        let mut pending = vec![node];
+        while let Some(node) = pending.pop() {
+            if node.op.props().effect {
+                return true;
+            }
+            let inner = node.regions.iter().flat_map(|region| &self.region(*region).nodes);
+            pending.extend(inner.map(|id| self.node(*id)));
+        }
+        false
     }
 
     /// Replaces values everywhere: operands and region results. `replacement[v]` is the value to use instead of `v`.

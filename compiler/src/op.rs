@@ -14,7 +14,8 @@ pub use table::{OpDef, Support, lookup, one_output};
 use crate::diag::Diagnostic;
 use crate::dim::{Dim, Variable};
 use crate::fact::Fact;
-use crate::graph::{SizeSource, VariableInfo};
+use crate::graph::{Inline, SizeSource, VariableInfo};
+use crate::options::Bound;
 use crate::program::builder::Builder;
 use crate::state::StateInfo;
 use std::fmt::Debug;
@@ -53,18 +54,60 @@ pub struct Props {
 
 /// What inference may ask for besides the operands.
 #[derive(Debug, Default)]
-pub struct InferContext {
+pub struct InferContext<'a> {
     /// Run-time sizes; data-dependent operations add theirs.
     pub variables: Vec<VariableInfo>,
     /// Equalities that could not be proved: checked at run time.
     pub checks: Vec<(Dim, Dim)>,
     /// State variables that were read so far.
     pub states: Vec<StateInfo>,
-    /// Facts of the results of the operation's bodies.
-    pub bodies: Vec<Vec<Fact>>,
+    /// Bounds that the user gave to sizes by name.
+    pub bounds: &'a [Bound],
+    /// Sizes that only the operation itself knows of; it gets them back from [`Builder::locals`].
+    pub locals: Vec<Dim>,
+    /// Set by an operation that is just one of its bodies.
+    pub inline: Option<Inline>,
+    /// The operation's bodies.
+    pub bodies: Bodies<'a>,
 }
 
-impl InferContext {
+/// The bodies of an operation with control flow, while it is inferred.
+#[derive(Default)]
+pub struct Bodies<'a>(Option<&'a mut InferBody<'a>>);
+
+/// Infers body number so-and-so with these facts of its parameters; returns those of its results.
+pub type InferBody<'a> = dyn FnMut(usize, Vec<Fact>, &mut Vec<VariableInfo>) -> Result<Vec<Fact>, Diagnostic> + 'a;
+
+impl<'a> Bodies<'a> {
+    /// Bodies that `infer` infers.
+    pub fn new(infer: &'a mut InferBody<'a>) -> Self {
+        Bodies(Some(infer))
+    }
+}
+
+impl std::fmt::Debug for Bodies<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(if self.0.is_some() { "Bodies" } else { "no bodies" })
+    }
+}
+
+impl InferContext<'_> {
+    /// Infers a body with these facts of its parameters, as often as needed: the last time counts.
+    ///
+    /// # Errors
+    /// The first problem in the body; an internal error where there is no such body.
+    pub fn body(&mut self, body: usize, parameters: Vec<Fact>) -> Result<Vec<Fact>, Diagnostic> {
+        match &mut self.bodies.0 {
+            Some(infer) => infer(body, parameters, &mut self.variables),
+            None => Err(Diagnostic::internal("an operation without bodies infers one")),
+        }
+    }
+
+    /// The bound that the user gave to the size of this name.
+    pub fn bound(&self, name: &str) -> Option<i64> {
+        self.bounds.iter().find(|bound| bound.name == name).map(|bound| bound.max)
+    }
+
     /// A new run-time size between `min` and `max`.
     pub fn fresh(&mut self, name: &str, min: i64, max: i64) -> Dim {
         let variable = Variable { id: self.variables.len() as u32, min, max };

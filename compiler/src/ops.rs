@@ -8,6 +8,7 @@ pub mod binary;
 pub mod bitwise;
 pub mod comparison;
 pub mod concat;
+pub mod control;
 pub mod convert;
 pub mod convolution;
 pub mod deformable;
@@ -64,6 +65,7 @@ pub const FAMILIES: &[&[OpDef]] = &[
     bitwise::OPS,
     comparison::OPS,
     concat::OPS,
+    control::OPS,
     convert::OPS,
     convolution::OPS,
     find::OPS,

@@ -192,8 +192,8 @@ mod tests {
     fn an_output_that_a_loop_writes_lives_through_the_loop() {
         let mut program = chain(&[16, 16, 16, 16]);
         let body = Block { steps: std::mem::take(&mut program.root.steps) };
-        let repeat =
-            Loop { trip_count: None, bound: Some(3), condition: None, current: None, carried: Vec::new(), body };
+        let iteration = program.add_size("iteration", 0, 2);
+        let repeat = Loop::counted(iteration, Dim::constant(3), body);
         program.root.steps.push(Step { kind: StepKind::Loop(Box::new(repeat)), origins: Vec::new() });
         let plan = plan(&program, &PlanOptions::default()).unwrap();
         let (out, temporary) = (plan.storages[&BufferId(3)], plan.storages[&BufferId(1)]);

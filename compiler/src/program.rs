@@ -23,7 +23,7 @@ pub use verify::{scalar_types, verify};
 
 use crate::dim::{Dim, Variable, product};
 use crate::element::ElementType;
-use crate::graph::{Interface, Origin, VariableInfo};
+use crate::graph::{Interface, Origin, SizeSource, VariableInfo};
 use crate::tensor::Tensor;
 use include_ir_runtime::calls;
 
@@ -108,25 +108,47 @@ pub enum StepKind {
         /// Runs where it is false.
         otherwise: Block,
     },
-    /// A block runs again and again. `current` counts the iterations; carried buffers are copied between them.
+    /// A block runs again and again.
     Loop(Box<Loop>),
+    /// A run-time size gets its value. A value out of its bounds is an error of the run.
+    Size {
+        /// The size.
+        variable: Variable,
+        /// Its value.
+        value: Dim,
+    },
 }
 
 /// A counted or conditional loop with carried values.
+///
+/// Before an iteration the condition is looked at and `iteration` gets its number; behind it all carried values and sizes
+/// change at once. Steps of the body read carried values at the start of the iteration and never write them.
 #[derive(Clone, Debug)]
 pub struct Loop {
-    /// Number of iterations: a size, or a scalar that a step computed; `None` runs until the condition fails.
-    pub trip_count: Option<BufferId>,
-    /// Largest number of iterations: the bound of everything that grows.
-    pub bound: Option<i64>,
-    /// Boolean scalar that decides on the next iteration.
+    /// The number of the iteration, for index expressions of the body.
+    pub iteration: Variable,
+    /// Largest number of iterations.
+    pub count: Dim,
+    /// A boolean scalar that ends the loop where it is false; usually carried.
     pub condition: Option<BufferId>,
-    /// Holds the iteration number inside the body.
-    pub current: Option<BufferId>,
-    /// (value at the end of an iteration, value at the start of the next one).
+    /// The size that gets the number of iterations that ran. `None`: it is `count`.
+    pub ran: Option<Variable>,
+    /// A condition that still holds after `count` iterations is an error of the run: `ran` gets a value out of its bounds.
+    pub assumed: bool,
+    /// (value at the end of an iteration, value at the start of the next one): tensors of the same dimensions.
     pub carried: Vec<(BufferId, BufferId)>,
+    /// Sizes and their values in the next iteration.
+    pub sizes: Vec<(Variable, Dim)>,
     /// The steps of one iteration.
     pub body: Block,
+}
+
+impl Loop {
+    /// A loop that runs `count` times and carries nothing.
+    pub fn counted(iteration: Variable, count: Dim, body: Block) -> Self {
+        let (carried, sizes) = (Vec::new(), Vec::new());
+        Loop { iteration, count, condition: None, ran: None, assumed: false, carried, sizes, body }
+    }
 }
 
 /// A function of the runtime that is no loop nest.
@@ -240,6 +262,13 @@ impl Program {
         self.add_buffer(name, tensor.element, dims, Role::Constant(tensor))
     }
 
+    /// Adds a run-time size that steps find.
+    pub fn add_size(&mut self, name: &str, min: i64, max: i64) -> Variable {
+        let variable = Variable { id: self.variables.len() as u32, min, max };
+        self.variables.push(VariableInfo { variable, name: name.to_owned(), source: SizeSource::Step });
+        variable
+    }
+
     /// The buffer with this number.
     pub fn buffer(&self, id: BufferId) -> &Buffer {
         &self.buffers[id.0 as usize]
@@ -258,15 +287,15 @@ impl Program {
             for step in &block.steps {
                 let mut fix = |buffer: &BufferId| fixed[buffer.0 as usize] = true;
                 match &step.kind {
-                    StepKind::Nest(_) | StepKind::Kernel(_) | StepKind::Reshape { .. } => {}
+                    StepKind::Nest(_) | StepKind::Kernel(_) | StepKind::Reshape { .. } | StepKind::Size { .. } => {}
                     StepKind::Call(call) => call.inputs.iter().chain(&call.outputs).for_each(fix),
                     StepKind::If { condition, then, otherwise } => {
                         fix(condition);
                         blocks.extend([then, otherwise]);
                     }
                     StepKind::Loop(step) => {
-                        step.trip_count.iter().chain(&step.condition).chain(&step.current).for_each(&mut fix);
-                        step.carried.iter().flat_map(|(end, start)| [end, start]).for_each(fix);
+                        let carried = step.carried.iter().flat_map(|(end, start)| [end, start]);
+                        carried.chain(&step.condition).for_each(fix);
                         blocks.push(&step.body);
                     }
                 }
@@ -288,29 +317,39 @@ impl Step {
         let (mut reads, mut writes) = (Vec::new(), Vec::new());
         let mut pending = vec![self];
         while let Some(step) = pending.pop() {
-            match &step.kind {
-                StepKind::Nest(nest) => nest.accesses(&mut reads, &mut writes),
-                StepKind::Kernel(kernel) => kernel.accesses(&mut reads, &mut writes),
-                StepKind::Reshape { from, to } => {
-                    reads.push(*from);
-                    writes.push(*to);
-                }
-                StepKind::Call(call) => {
-                    reads.extend(&call.inputs);
-                    writes.extend(&call.outputs);
-                }
-                StepKind::If { condition, then, otherwise } => {
-                    reads.push(*condition);
-                    pending.extend(then.steps.iter().chain(&otherwise.steps));
-                }
-                StepKind::Loop(step) => {
-                    reads.extend(step.trip_count.iter().chain(&step.condition));
-                    writes.extend(&step.current);
-                    for (end, start) in &step.carried {
-                        reads.push(*end);
-                        writes.push(*start);
-                    }
-                    pending.extend(&step.body.steps);
+            let (more_reads, more_writes) = step.own_accesses();
+            reads.extend(more_reads);
+            writes.extend(more_writes);
+            pending.extend(step.blocks().into_iter().flat_map(|block| &block.steps));
+        }
+        for list in [&mut reads, &mut writes] {
+            list.sort();
+            list.dedup();
+        }
+        (reads, writes)
+    }
+
+    /// The same without inner blocks: of a branch or a loop, what it does itself between them.
+    pub fn own_accesses(&self) -> (Vec<BufferId>, Vec<BufferId>) {
+        let (mut reads, mut writes) = (Vec::new(), Vec::new());
+        match &self.kind {
+            StepKind::Nest(nest) => nest.accesses(&mut reads, &mut writes),
+            StepKind::Kernel(kernel) => kernel.accesses(&mut reads, &mut writes),
+            StepKind::Reshape { from, to } => {
+                reads.push(*from);
+                writes.push(*to);
+            }
+            StepKind::Call(call) => {
+                reads.extend(&call.inputs);
+                writes.extend(&call.outputs);
+            }
+            StepKind::Size { .. } => {}
+            StepKind::If { condition, .. } => reads.push(*condition),
+            StepKind::Loop(step) => {
+                reads.extend(&step.condition);
+                for (end, start) in &step.carried {
+                    reads.push(*end);
+                    writes.push(*start);
                 }
             }
         }
@@ -319,5 +358,23 @@ impl Step {
             list.dedup();
         }
         (reads, writes)
+    }
+
+    /// The blocks in the step.
+    pub fn blocks(&self) -> Vec<&Block> {
+        match &self.kind {
+            StepKind::If { then, otherwise, .. } => vec![then, otherwise],
+            StepKind::Loop(step) => vec![&step.body],
+            _ => Vec::new(),
+        }
+    }
+
+    /// The blocks in the step, to change.
+    pub fn blocks_mut(&mut self) -> Vec<&mut Block> {
+        match &mut self.kind {
+            StepKind::If { then, otherwise, .. } => vec![then, otherwise],
+            StepKind::Loop(step) => vec![&mut step.body],
+            _ => Vec::new(),
+        }
     }
 }

@@ -52,7 +52,7 @@ impl StateInfo {
     }
 }
 
-impl InferContext {
+impl InferContext<'_> {
     /// The variable with this id as a run finds it.
     ///
     /// # Errors

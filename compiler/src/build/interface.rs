@@ -150,11 +150,7 @@ impl Building<'_> {
     }
 
     fn result(&mut self, layer: &Layer, tensor_names: Vec<String>) -> Result<(), Diagnostic> {
-        let [value] = self.inputs(layer)?[..] else {
-            return Err(
-                Diagnostic::error(&codes::EDGE, format!("{} needs exactly one input", layer.describe())).at(layer.span)
-            );
-        };
+        let value = self.result_value(layer)?;
         let value = match self.net.legacy_io {
             true => self.add(Rc::new(convert::LegacyOutput), vec![value], origin(layer)),
             false => Some(value),

@@ -16,7 +16,7 @@ pub fn flops(program: &Program) -> u64 {
                 StepKind::Kernel(kernel) => sum = sum.saturating_add(nest_flops(&kernel.nest)),
                 StepKind::If { then, otherwise, .. } => blocks.extend([then, otherwise]),
                 StepKind::Loop(step) => blocks.push(&step.body),
-                StepKind::Reshape { .. } | StepKind::Call(_) => {}
+                StepKind::Reshape { .. } | StepKind::Call(_) | StepKind::Size { .. } => {}
             }
         }
     }

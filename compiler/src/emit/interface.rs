@@ -64,7 +64,8 @@ impl Interface {
             matches!(plan.placement(program, field.buffer), Some(Placement { space: Space::Input(_), .. }))
         };
         let shares_inputs = outputs.iter().any(shares);
-        let fallible = !program.variables.is_empty();
+        let given = program.variables.iter().any(|info| info.source != SizeSource::Step);
+        let fallible = given || !program.checks.is_empty() || !super::blocks::doubtful(program).is_empty();
         Ok(Interface { inputs, outputs, states, fallible, shares_inputs })
     }
 }
@@ -275,21 +276,31 @@ pub fn late_checks(program: &Program) -> Result<TokenStream, Diagnostic> {
     if !super::dims::found(program) {
         return Ok(TokenStream::new());
     }
+    let doubtful = super::blocks::doubtful(program);
+    let equal = equalities(program, true);
+    if doubtful.is_empty() && equal.is_empty() {
+        return Ok(name_sizes(program));
+    }
     let mut arms = TokenStream::new();
-    for info in program.variables.iter().filter(|info| info.source == SizeSource::Step) {
+    for info in program.variables.iter().filter(|info| doubtful.contains(&info.variable.id)) {
         let (which, text) = (Literal::usize_unsuffixed(info.variable.id as usize + 1), &info.name);
         let max = usize::try_from(info.variable.max)
             .map_err(|_| Diagnostic::error(&codes::UNBOUNDED, format!("{} has no upper bound", quoted(text))))?;
         let max = Literal::usize_unsuffixed(max);
         arms.extend(quote!(#which => return Err(rt::RunError::Bound { name: #text, bound: #max, found }),));
     }
-    let (pattern, equal) = (super::dims::unpacked(program), equalities(program, true));
+    let names = name_sizes(program);
     Ok(quote! {
         let [.., outside, found] = *dims;
         match outside { #arms _ => {} }
-        let #pattern = *dims;
+        #names
         #equal
     })
+}
+
+fn name_sizes(program: &Program) -> TokenStream {
+    let pattern = super::dims::unpacked(program);
+    quote!(let #pattern = *dims;)
 }
 
 /// The value of one output, given the local variables that hold borrowed regions.

@@ -8,7 +8,7 @@ use super::{EmitOptions, call, dims, kernel, nest, types};
 use crate::diag::{Diagnostic, codes, quote as quoted};
 use crate::plan::{Plan, Space};
 use crate::program::nest::Scalar;
-use crate::program::{Block, BufferId, Kernel, Loop, Program, Step, StepKind};
+use crate::program::{Block, BufferId, Kernel, Program, Step, StepKind};
 use proc_macro2::{Ident, Literal, TokenStream};
 use quote::{format_ident, quote};
 use std::collections::BTreeMap;
@@ -18,7 +18,7 @@ const GROUP: usize = 16;
 
 /// Writes the steps of a program.
 pub struct Steps<'a> {
-    program: &'a Program,
+    pub(super) program: &'a Program,
     plan: &'a Plan,
     options: &'a EmitOptions,
     interface: &'a Interface,
@@ -122,6 +122,7 @@ impl<'a> Steps<'a> {
             }
             StepKind::If { condition, then, otherwise } => return self.branch(*condition, then, otherwise),
             StepKind::Loop(inner) => return self.repeat(inner),
+            StepKind::Size { variable, value } => return Ok(self.sizes(&[(*variable, value.clone())])),
         };
         if views.params.iter().any(|param| param.written && param.run() == 0) {
             return Ok(TokenStream::new());
@@ -160,7 +161,7 @@ impl<'a> Steps<'a> {
     }
 
     /// `None` where the elements already lie where they should.
-    fn reshape(&self, from: BufferId, to: BufferId) -> Result<Option<(Views, TokenStream)>, Diagnostic> {
+    pub(super) fn reshape(&self, from: BufferId, to: BufferId) -> Result<Option<(Views, TokenStream)>, Diagnostic> {
         let (a, b) = (self.program.buffer(from), self.program.buffer(to));
         if a.layout.storage == b.layout.storage && a.layout.offset == b.layout.offset {
             return Ok(None);
@@ -172,7 +173,7 @@ impl<'a> Steps<'a> {
 
     /// A call of the function with this body, which is added unless there is one already.
     /// `finds` says that it sets run-time sizes.
-    fn call(
+    pub(super) fn call(
         &mut self,
         views: &Views,
         body: &TokenStream,
@@ -251,65 +252,12 @@ impl<'a> Steps<'a> {
     }
 
     /// An expression of the only element of a buffer.
-    fn scalar(&self, buffer: BufferId) -> Result<TokenStream, Diagnostic> {
+    pub(super) fn scalar(&self, buffer: BufferId) -> Result<TokenStream, Diagnostic> {
         let views = Views::new(self.program, self.plan, &[buffer], &[])?;
         let (borrows, arguments) = self.borrow(&views)?;
         let index = dims::Scope::default().index(&views.address(self.program, buffer, &zeros(self.program, buffer)));
         let value = types::widen(self.program.buffer(buffer).element, quote!(rt::View::at(x, #index)));
         Ok(quote!({ #borrows let x = #(#arguments)*; #value }))
-    }
-
-    fn branch(&mut self, condition: BufferId, then: &Block, otherwise: &Block) -> Result<TokenStream, Diagnostic> {
-        let condition = self.scalar(condition)?;
-        let (then, otherwise) = (self.block(then, "then")?, self.block(otherwise, "otherwise")?);
-        Ok(quote!(if #condition { #then } else { #otherwise }))
-    }
-
-    fn repeat(&mut self, step: &Loop) -> Result<TokenStream, Diagnostic> {
-        let trips = match step.trip_count {
-            Some(buffer) => {
-                let count = self.scalar(buffer)?;
-                quote!(i64::from(#count))
-            }
-            None => quote!(i64::MAX),
-        };
-        let bound = step.bound.map(|bound| {
-            let bound = Literal::i64_suffixed(bound);
-            quote!(.min(#bound))
-        });
-        let current = match step.current {
-            Some(buffer) => self.set_counter(buffer)?,
-            None => TokenStream::new(),
-        };
-        let body = self.block(&step.body, "body")?;
-        let mut carry = TokenStream::new();
-        for (end, start) in &step.carried {
-            if let Some((views, copy)) = self.reshape(*end, *start)? {
-                carry.extend(self.call(&views, &copy, "carry", "carried to the next iteration", false)?);
-            }
-        }
-        let test = match step.condition {
-            Some(buffer) => {
-                let condition = self.scalar(buffer)?;
-                quote!(if !#condition { break; })
-            }
-            None => TokenStream::new(),
-        };
-        Ok(quote! {
-            let trips: i64 = #trips #bound;
-            let mut iteration = 0i64;
-            while iteration < trips { #test #current #body #carry iteration += 1; }
-        })
-    }
-
-    fn set_counter(&mut self, buffer: BufferId) -> Result<TokenStream, Diagnostic> {
-        let element = self.program.buffer(buffer).element;
-        let views = Views::new(self.program, self.plan, &[], &[buffer])?;
-        let (borrows, arguments) = self.borrow(&views)?;
-        let value =
-            types::narrow(element, types::convert(crate::program::nest::ScalarType::I64, element, quote!(iteration)));
-        let index = dims::Scope::default().index(&views.address(self.program, buffer, &zeros(self.program, buffer)));
-        Ok(quote!({ #borrows let y = #(#arguments)*; rt::ViewMut::put(y, #index, #value); }))
     }
 }
 

@@ -3,6 +3,7 @@
 mod dead_code;
 mod fold;
 mod infer;
+mod inline;
 mod share;
 mod simplify;
 
@@ -15,6 +16,11 @@ pub const PASSES: &[Pass<Graph>] = &[
         name: "infer",
         reason: "everything else needs element types, dimensions and known sizes",
         run: infer::infer,
+    },
+    Pass {
+        name: "inline_bodies",
+        reason: "branches that are decided hide their operations from the passes behind",
+        run: inline::inline,
     },
     Pass {
         name: "remove_dead_code",

@@ -1,6 +1,7 @@
 //! Passes over the loop program.
 
 mod alias;
+mod blocks;
 mod embed;
 mod fold_scale;
 mod forward;

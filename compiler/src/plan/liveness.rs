@@ -115,17 +115,16 @@ impl<'a> Walk<'a> {
                 pending.extend([Task::Block(otherwise), Task::Block(then)]);
             }
             StepKind::Loop(step) => {
-                let before: Vec<BufferId> = step.trip_count.iter().chain(&step.condition).copied().collect();
+                let condition: Vec<BufferId> = step.condition.into_iter().collect();
                 let starts: Vec<BufferId> = step.carried.iter().map(|pair| pair.1).collect();
-                self.touch(&before, &[]);
+                self.touch(&condition, &[]);
                 let first = self.time + 1;
                 let mut carried: Vec<BufferId> = step.carried.iter().flat_map(|pair| [pair.0, pair.1]).collect();
-                carried.extend(step.condition.iter().chain(&step.current).chain(&step.trip_count));
+                carried.extend(condition);
                 let carried = carried.into_iter().map(|b| self.program.buffer(b).layout.storage).collect();
-                let written = starts.iter().chain(&step.current).copied().collect();
-                pending.push(Task::EndLoop(first, carried, written));
+                pending.push(Task::EndLoop(first, carried, starts.clone()));
                 pending.push(Task::Block(&step.body));
-                pending.push(Task::Touch(starts, step.current.into_iter().collect()));
+                pending.push(Task::Touch(starts, Vec::new()));
             }
             StepKind::Kernel(kernel) => {
                 let (reads, scratch) = super::constants::kernel_reads(self.program, kernel);

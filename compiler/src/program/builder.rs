@@ -1,11 +1,14 @@
 //! How operations write their defining nests.
 
+mod blocks;
 mod calls;
 mod state;
 
+pub use blocks::{Bodies, as_variable};
+
 use super::interpret::interpret;
 use super::nest::{Access, Axis, Binary, Bound, Const, Nest, Node, ReduceFn, Reduction, Scalar, ScalarType, Unary};
-use super::{Block, Buffer, BufferId, Loop, Program, Role, Step, StepKind};
+use super::{Buffer, BufferId, Program, Role, Step, StepKind};
 use crate::diag::{Diagnostic, codes};
 use crate::dim::Dim;
 use crate::element::ElementType;
@@ -24,6 +27,8 @@ pub struct Builder<'a> {
     outputs: &'a [BufferId],
     facts: &'a [Fact],
     origin: &'a Origin,
+    locals: &'a [Dim],
+    bodies: Option<&'a mut dyn Bodies>,
 }
 
 impl<'a> Builder<'a> {
@@ -35,7 +40,7 @@ impl<'a> Builder<'a> {
         facts: &'a [Fact],
         origin: &'a Origin,
     ) -> Self {
-        Builder { program, steps: Vec::new(), inputs, outputs, facts, origin }
+        Builder { program, steps: Vec::new(), inputs, outputs, facts, origin, locals: &[], bodies: None }
     }
 
     /// The steps written so far.
@@ -160,43 +165,6 @@ impl<'a> Builder<'a> {
     /// Appends a step.
     pub fn push(&mut self, kind: StepKind) {
         self.steps.push(Step { kind, origins: vec![self.origin.clone()] });
-    }
-
-    /// Appends a loop. `body` appends the steps of one iteration: it gets the buffer that holds the number of the
-    /// iteration, and returns the carried pairs (value at the end of an iteration, value at the start of the next one).
-    ///
-    /// # Errors
-    /// What `body` returns.
-    pub fn repeat(
-        &mut self,
-        count: &Dim,
-        body: impl FnOnce(&mut Self, BufferId) -> Result<Vec<(BufferId, BufferId)>, Diagnostic>,
-    ) -> Result<(), Diagnostic> {
-        let trip_count = self.size(count)?;
-        let current = self.temporary(ElementType::I64, Vec::new());
-        let before = std::mem::take(&mut self.steps);
-        let carried = body(self, current);
-        let steps = std::mem::replace(&mut self.steps, before);
-        self.push(StepKind::Loop(Box::new(Loop {
-            trip_count: Some(trip_count),
-            bound: Some(count.upper_bound()),
-            condition: None,
-            current: Some(current),
-            carried: carried?,
-            body: Block { steps },
-        })));
-        Ok(())
-    }
-
-    /// A scalar that holds a size.
-    fn size(&mut self, size: &Dim) -> Result<BufferId, Diagnostic> {
-        if let Some(size) = size.as_const() {
-            let bytes = size.to_le_bytes().to_vec();
-            return Ok(self.constant(Tensor { element: ElementType::I64, dims: Vec::new(), bytes: bytes.into() }));
-        }
-        let scalar = self.temporary(ElementType::I64, Vec::new());
-        self.map(scalar, |n, _| Ok(n.index(size)))?;
-        Ok(scalar)
     }
 
     /// Starts a nest with the given map axes; finish it with [`NestBuilder::store`].

@@ -13,7 +13,7 @@ mod scalar;
 mod state;
 
 use super::{Block, Buffer, BufferId, Loop, Program, Role, StepKind};
-use crate::dim::{Atom, Dim};
+use crate::dim::{Atom, Dim, Variable};
 use crate::graph::SizeSource;
 use crate::tensor::{Bytes, Tensor};
 
@@ -180,6 +180,7 @@ impl<'p> Interpreter<'p> {
                     let taken = if self.flag(*condition)? { then } else { otherwise };
                     self.block(taken)?;
                 }
+                StepKind::Size { variable, value } => self.find_size(*variable, self.size(value))?,
                 StepKind::Loop(step) => self.repeat(step)?,
             }
         }
@@ -191,23 +192,39 @@ impl<'p> Interpreter<'p> {
     }
 
     fn repeat(&mut self, step: &'p Loop) -> Result<(), String> {
-        let limit = match step.trip_count {
-            Some(count) => self.tensor(count)?.to_i64s().and_then(|v| v.first().copied()).unwrap_or(0),
-            None => i64::MAX,
-        };
-        let mut current = 0;
-        while current < limit && (current == 0 || step.condition.map_or(Ok(true), |c| self.flag(c))?) {
-            if let Some(counter) = step.current {
-                self.write(counter, &Tensor::from_i64s(&[current]))?;
+        let count = self.size(&step.count);
+        let mut ran = 0;
+        while step.condition.map_or(Ok(true), |condition| self.flag(condition))? {
+            if ran >= count {
+                ran += i64::from(step.assumed);
+                break;
             }
+            self.find_size(step.iteration, ran)?;
             self.block(&step.body)?;
             let ends: Vec<Tensor> = step.carried.iter().map(|(end, _)| self.tensor(*end)).collect::<Result<_, _>>()?;
             for ((_, start), tensor) in step.carried.iter().zip(&ends) {
                 self.write(*start, tensor)?;
             }
-            current += 1;
+            let sizes: Vec<i64> = step.sizes.iter().map(|(_, next)| self.size(next)).collect();
+            for ((size, _), value) in step.sizes.iter().zip(sizes) {
+                self.find_size(*size, value)?;
+            }
+            ran += 1;
         }
-        Ok(())
+        step.ran.map_or(Ok(()), |size| self.find_size(size, ran))
+    }
+
+    /// A run-time size gets its value.
+    fn find_size(&mut self, size: Variable, value: i64) -> Result<(), String> {
+        let info = self.program.variables.get(size.id as usize);
+        let (Some(info), Some(slot)) = (info, self.variables.get_mut(size.id as usize)) else {
+            return Err(format!("the size d{} does not exist", size.id));
+        };
+        *slot = value;
+        if (size.min..=size.max).contains(&value) {
+            return Ok(());
+        }
+        Err(format!("`{}` is {value}, the model was compiled for {} to {}", info.name, size.min, size.max))
     }
 
     fn reshape(&mut self, from: BufferId, to: BufferId) -> Result<(), String> {

@@ -1,7 +1,7 @@
 //! Text form of a program: `--emit program`, golden tests, bug reports.
 
 use super::nest::{Const, Scalar};
-use super::{Access, Block, BufferId, Call, Nest, Program, Role, Step, StepKind};
+use super::{Access, Block, BufferId, Call, Loop, Nest, Program, Role, Step, StepKind};
 use std::fmt::{self, Write};
 
 impl fmt::Display for Program {
@@ -67,12 +67,9 @@ impl Program {
                 writeln!(f, "{indent}else")?;
                 self.print_block(f, otherwise, depth + 1)?;
             }
+            StepKind::Size { variable, value } => write!(f, "{indent}d{} = {value}", variable.id)?,
             StepKind::Loop(step) => {
-                writeln!(
-                    f,
-                    "{indent}loop trip {:?} condition {:?} carried {:?}",
-                    step.trip_count, step.condition, step.carried
-                )?;
+                writeln!(f, "{indent}{}", print_loop(step))?;
                 self.print_block(f, &step.body, depth + 1)?;
             }
         }
@@ -88,6 +85,16 @@ fn print_call(call: &Call) -> String {
         text += &format!(" finds {}", crate::dim::Dim::variable(*size));
     }
     text
+}
+
+fn print_loop(step: &Loop) -> String {
+    let mut text = format!("loop d{} < {}", step.iteration.id, step.count);
+    text += &step.condition.map(|condition| format!(" while b{}", condition.0)).unwrap_or_default();
+    text += &step.ran.map(|ran| format!(" ran d{}", ran.id)).unwrap_or_default();
+    text += if step.assumed { " at most" } else { "" };
+    let carried = step.carried.iter().map(|(end, start)| format!("b{} = b{}", start.0, end.0));
+    let sizes = step.sizes.iter().map(|(size, next)| format!("d{} = {next}", size.id));
+    text + &format!(" next [{}]", carried.chain(sizes).collect::<Vec<_>>().join(", "))
 }
 
 fn print_nest(nest: &Nest, depth: usize) -> Result<String, fmt::Error> {

@@ -20,13 +20,13 @@ impl Step {
                     each(&mut call.inputs);
                     each(&mut call.outputs);
                 }
+                StepKind::Size { .. } => {}
                 StepKind::If { condition, then, otherwise } => {
                     *condition = new(*condition);
                     pending.extend(then.steps.iter_mut().chain(&mut otherwise.steps));
                 }
                 StepKind::Loop(step) => {
-                    let scalars = [&mut step.trip_count, &mut step.condition, &mut step.current];
-                    scalars.into_iter().flatten().for_each(|b| *b = new(*b));
+                    step.condition.iter_mut().for_each(|b| *b = new(*b));
                     for (end, start) in &mut step.carried {
                         *end = new(*end);
                         *start = new(*start);

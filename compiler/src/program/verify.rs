@@ -1,8 +1,9 @@
 //! Invariants of a program: checked after every pass, so that the pass that breaks one is named.
 
 use super::nest::{Access, Scalar, ScalarType, Unary, scalars_of};
-use super::{Block, BufferId, Kernel, Nest, Program, StepKind};
-use crate::dim::{Atom, Dim};
+use super::{Block, BufferId, Kernel, Loop, Nest, Program, StepKind};
+use crate::dim::{Atom, Dim, Variable};
+use crate::graph::SizeSource;
 
 /// Checks nests (types, operand order, ranks, axes) and buffers (layouts refer to storages).
 ///
@@ -27,9 +28,40 @@ pub fn verify(program: &Program) -> Result<(), String> {
                 StepKind::Kernel(kernel) => verify_kernel(program, kernel)?,
                 StepKind::Reshape { from, to } => verify_reshape(program, *from, *to)?,
                 StepKind::Call(_) => {}
+                StepKind::Size { variable, .. } => verify_size(program, *variable)?,
                 StepKind::If { then, otherwise, .. } => blocks.extend([then, otherwise]),
-                StepKind::Loop(step) => blocks.push(&step.body),
+                StepKind::Loop(step) => {
+                    verify_loop(program, step)?;
+                    blocks.push(&step.body);
+                }
             }
+        }
+    }
+    Ok(())
+}
+
+/// A size that a step finds: no dimension of an input.
+fn verify_size(program: &Program, variable: Variable) -> Result<(), String> {
+    match program.variables.get(variable.id as usize) {
+        Some(info) if info.source == SizeSource::Step => Ok(()),
+        Some(_) => Err(format!("d{} is set by a step, but known before", variable.id)),
+        None => Err(format!("d{} does not exist", variable.id)),
+    }
+}
+
+/// Carried values keep their form, and nothing in the body writes them.
+fn verify_loop(program: &Program, step: &Loop) -> Result<(), String> {
+    let sizes = step.sizes.iter().map(|(size, _)| size).chain(&step.ran).chain([&step.iteration]);
+    sizes.into_iter().try_for_each(|size| verify_size(program, *size))?;
+    let storage = |id: BufferId| program.buffer(id).layout.storage;
+    let written: Vec<BufferId> = step.body.steps.iter().flat_map(|step| step.accesses().1).map(storage).collect();
+    for (end, start) in &step.carried {
+        let (a, b) = (program.buffer(*end), program.buffer(*start));
+        if a.element != b.element || a.dims != b.dims {
+            return Err(format!("b{} is carried into b{} of another form", end.0, start.0));
+        }
+        if written.contains(&storage(*start)) && storage(*start) != storage(*end) {
+            return Err(format!("b{} is carried and written by a step", start.0));
         }
     }
     Ok(())

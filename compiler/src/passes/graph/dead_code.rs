@@ -17,7 +17,7 @@ pub fn remove(graph: &mut Graph, _: &Options, _: &mut Diagnostics) {
             let open = |output: &crate::graph::ValueId| {
                 needed[output.0 as usize] && graph.fact(*output).is_none_or(|fact| fact.as_constant().is_none())
             };
-            if node.op.props().effect || node.outputs.iter().any(open) {
+            if graph.has_effect(node) || node.outputs.iter().any(open) {
                 for input in &node.inputs {
                     needed[input.0 as usize] = true;
                 }

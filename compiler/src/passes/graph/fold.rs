@@ -40,7 +40,7 @@ fn fold_node(graph: &Graph, node: &Node) -> Result<Option<Vec<Fact>>, String> {
     let facts: Option<Vec<Fact>> = node.inputs.iter().map(|input| graph.fact(*input).cloned()).collect();
     let outputs: Option<Vec<Fact>> = node.outputs.iter().map(|output| graph.fact(*output).cloned()).collect();
     let (Some(facts), Some(outputs)) = (facts, outputs) else { return Ok(None) };
-    if node.op.props().effect {
+    if graph.has_effect(node) {
         return Ok(None);
     }
     if outputs.iter().all(|fact| fact.as_constant().is_some()) {

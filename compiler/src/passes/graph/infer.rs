@@ -3,16 +3,20 @@
 use crate::diag::{Diagnostic, Diagnostics, codes, quote};
 use crate::dim::product;
 use crate::fact::{Fact, MAX_SYMBOLIC, Value};
-use crate::graph::{Graph, Node, ROOT};
+use crate::graph::{Graph, Node, NodeId, ROOT, RegionId, ValueId, VariableInfo};
 use crate::lower::lower_node;
-use crate::op::InferContext;
-use crate::options::Options;
+use crate::op::{Bodies, InferContext};
+use crate::options::{Bound, Options};
 use crate::program::{BufferId, Program, symbolic};
 
 /// Results up to this many elements are folded while inferring.
 const SMALL: i64 = 4096;
 /// Largest size of one value in bytes: what a signed 40-bit offset reaches.
 const LIMIT: i64 = 1 << 40;
+
+/// Bodies are inferred again while facts widen, and bodies in bodies again for each time: inference ends with an error
+/// after this many operations in bodies.
+const BODY_NODES: usize = 1 << 20;
 
 /// Infers until nothing new is found of the sizes of state variables: where there are none, once.
 pub fn infer(graph: &mut Graph, options: &Options, diagnostics: &mut Diagnostics) {
@@ -22,71 +26,117 @@ pub fn infer(graph: &mut Graph, options: &Options, diagnostics: &mut Diagnostics
             return;
         }
     }
-    let (variables, checks) = (graph.variables.len(), graph.checks.len());
+    let known = graph.variables.len();
     loop {
-        let problems = infer_nodes(graph);
-        match crate::state::settle(graph, variables, problems.is_empty(), options) {
-            Ok(true) => graph.checks.truncate(checks),
+        graph.states.iter_mut().for_each(|state| state.next = None);
+        let mut problems = Vec::new();
+        let mut inference = Inference { graph, bounds: &options.bound, left: BODY_NODES };
+        inference.region(ROOT, &mut |diagnostic| problems.push(diagnostic));
+        match crate::state::settle(graph, known, problems.is_empty(), options) {
+            Ok(true) => {}
             Err(diagnostic) if problems.is_empty() => return diagnostics.push(diagnostic),
             Ok(false) | Err(_) => return diagnostics.extend(problems),
         }
     }
 }
 
-/// Infers in execution order; nodes behind a failed one are skipped, so every message is about a cause.
-fn infer_nodes(graph: &mut Graph) -> Vec<Diagnostic> {
-    graph.states.iter_mut().for_each(|state| state.next = None);
-    for output in graph.nodes.iter().flat_map(|node| &node.outputs) {
-        graph.values[output.0 as usize].fact = None;
-    }
-    let mut problems = Vec::new();
-    for id in graph.region(ROOT).nodes.clone() {
-        let node = graph.node(id).clone();
-        let facts: Option<Vec<Fact>> = node.inputs.iter().map(|input| graph.fact(*input).cloned()).collect();
-        let Some(facts) = facts else { continue };
-        match infer_node(graph, &node, &facts) {
-            Ok(outputs) => {
-                for (output, fact) in node.outputs.iter().zip(outputs) {
-                    graph.values[output.0 as usize].fact = Some(fact);
-                }
-            }
-            Err(diagnostic) => problems.push(located(diagnostic, &node)),
-        }
-    }
-    problems
+struct Inference<'g> {
+    graph: &'g mut Graph,
+    bounds: &'g [Bound],
+    /// Operations in bodies that may still be inferred.
+    left: usize,
 }
 
-fn infer_node(graph: &mut Graph, node: &Node, facts: &[Fact]) -> Result<Vec<Fact>, Diagnostic> {
-    let mut context = InferContext {
-        variables: std::mem::take(&mut graph.variables),
-        states: std::mem::take(&mut graph.states),
-        ..InferContext::default()
-    };
-    let before = context.variables.len();
-    let inferred = node.op.infer(facts, &mut context);
-    graph.variables = std::mem::take(&mut context.variables);
-    graph.states = std::mem::take(&mut context.states);
-    graph.states.iter_mut().filter(|s| s.origin.span.is_none()).for_each(|s| s.origin = node.origin.clone());
-    graph.checks.append(&mut context.checks);
-    let mut outputs = inferred?;
-    if outputs.len() < node.outputs.len() {
-        return Err(Diagnostic::error(&codes::INTERNAL, "an operation infers fewer results than it has"));
-    }
-    outputs.truncate(node.outputs.len());
-    outputs.iter().try_for_each(check_size)?;
-    for fact in &mut outputs {
-        if let Value::Sizes(sizes) = &fact.value {
-            fact.value = constant_or_sizes(fact, sizes.clone());
+impl Inference<'_> {
+    /// Infers in execution order; nodes behind a failed one are skipped, so every message is about a cause.
+    fn region(&mut self, region: RegionId, report: &mut dyn FnMut(Diagnostic)) {
+        self.graph.region_mut(region).checks.clear();
+        for id in self.graph.region(region).nodes.clone() {
+            let node = self.graph.node(id).clone();
+            // What an earlier attempt found must not look like a result.
+            node.outputs.iter().for_each(|output| self.set(*output, None));
+            let facts: Option<Vec<Fact>> = node.inputs.iter().map(|input| self.graph.fact(*input).cloned()).collect();
+            let inferred = facts.map(|facts| self.node(region, id, &node, &facts));
+            if let Some(Err(diagnostic)) = inferred {
+                report(located(diagnostic, &node));
+            }
         }
     }
-    let known = facts.iter().all(|fact| fact.value != Value::Unknown);
-    if known && !node.op.props().effect && node.regions.is_empty() {
-        match graph.variables.len() > before {
-            true => find_sizes(graph, node, facts, &mut outputs, before),
-            false => find_values(graph, node, facts, &mut outputs),
+
+    fn node(&mut self, region: RegionId, id: NodeId, node: &Node, facts: &[Fact]) -> Result<(), Diagnostic> {
+        let bounds = self.bounds;
+        let (variables, states) = (std::mem::take(&mut self.graph.variables), std::mem::take(&mut self.graph.states));
+        let mut infer_body = |body: usize, parameters: Vec<Fact>, variables: &mut Vec<VariableInfo>| {
+            std::mem::swap(&mut self.graph.variables, variables);
+            let results = self.body(node, body, parameters);
+            std::mem::swap(&mut self.graph.variables, variables);
+            results
+        };
+        let bodies = Bodies::new(&mut infer_body);
+        let mut context = InferContext { variables, states, bounds, bodies, ..InferContext::default() };
+        let before = context.variables.len();
+        let inferred = node.op.infer(facts, &mut context);
+        let InferContext { variables, states, mut checks, locals, inline, .. } = context;
+        (self.graph.variables, self.graph.states) = (variables, states);
+        let unplaced = self.graph.states.iter_mut().filter(|state| state.origin.span.is_none());
+        unplaced.for_each(|state| state.origin = node.origin.clone());
+        self.graph.region_mut(region).checks.append(&mut checks);
+        let slot = self.graph.node_mut(id);
+        (slot.locals, slot.inline) = (locals, inline);
+        let mut outputs = inferred?;
+        if outputs.len() < node.outputs.len() {
+            return Err(Diagnostic::internal("an operation infers fewer results than it has"));
+        }
+        outputs.truncate(node.outputs.len());
+        outputs.iter().try_for_each(check_size)?;
+        outputs.iter_mut().for_each(settle_value);
+        let known = facts.iter().all(|fact| fact.value != Value::Unknown);
+        if known && !node.op.props().effect && node.regions.is_empty() {
+            match self.graph.variables.len() > before {
+                true => find_sizes(self.graph, node, facts, &mut outputs, before),
+                false => find_values(self.graph, node, facts, &mut outputs),
+            }
+        }
+        node.outputs.iter().zip(outputs).for_each(|(output, fact)| self.set(*output, Some(fact)));
+        Ok(())
+    }
+
+    fn body(&mut self, node: &Node, body: usize, parameters: Vec<Fact>) -> Result<Vec<Fact>, Diagnostic> {
+        let region = *node.regions.get(body).ok_or_else(|| Diagnostic::internal("an operation lacks a body"))?;
+        self.left = self.left.saturating_sub(self.graph.region(region).nodes.len().max(1));
+        if self.left == 0 {
+            return Err(Diagnostic::error(&codes::LIMIT, "loops are nested too deeply to find the shapes in them"));
+        }
+        let values = self.graph.region(region).parameters.clone();
+        for (value, mut fact) in values.into_iter().zip(parameters) {
+            check_size(&fact)?;
+            settle_value(&mut fact);
+            self.set(value, Some(fact));
+        }
+        let mut problem = None;
+        self.region(region, &mut |diagnostic| {
+            problem.get_or_insert(diagnostic);
+        });
+        // While a node is inferred, the graph has no state but what its bodies read.
+        if let (Some(state), None) = (self.graph.states.first(), &problem) {
+            let message = format!("variable {} is read in a body of an operation", quote(&state.id));
+            return Err(Diagnostic::error(&codes::UNSUPPORTED, message)
+                .note("the first run could not tell whether it was initialised")
+                .help("read and assign it outside, and pass its value in and out"));
+        }
+        self.graph.states.clear();
+        if let Some(problem) = problem {
+            return Err(problem);
+        }
+        let results = self.graph.region(region).results.iter().map(|result| self.graph.fact(*result).cloned());
+        results.collect::<Option<_>>().ok_or_else(|| Diagnostic::internal("a body has a result that was not inferred"))
+    }
+
+    fn set(&mut self, value: ValueId, fact: Option<Fact>) {
+        if let Some(info) = self.graph.values.get_mut(value.0 as usize) {
+            info.fact = fact;
         }
     }
-    Ok(outputs)
 }
 
 /// Elements of small results whose operands are known, by interpreting the operation's own nests.
@@ -131,6 +181,13 @@ fn operands(program: &Program, facts: &[Fact]) -> Vec<(BufferId, Vec<crate::dim:
     // `lower_node` adds one buffer per operand, in order, before anything else.
     let buffers = (0..program.buffers.len() as u32).map(BufferId);
     buffers.zip(facts).filter_map(|(buffer, fact)| Some((buffer, fact.as_sizes()?))).collect()
+}
+
+/// Elements that are known as sizes and turn out constant are a constant.
+fn settle_value(fact: &mut Fact) {
+    if let Value::Sizes(sizes) = &fact.value {
+        fact.value = constant_or_sizes(fact, sizes.clone());
+    }
 }
 
 /// Sizes that turned out constant are a constant.

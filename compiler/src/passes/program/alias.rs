@@ -1,28 +1,36 @@
 //! Steps that only rename memory disappear: their result becomes a view of their operand.
 
+use super::blocks::{Outside, for_each_block};
 use crate::diag::Diagnostics;
 use crate::dim::{Atom, Dim};
 use crate::options::Options;
 use crate::program::nest::{Nest, Scalar};
-use crate::program::{Layout, Program, Role, StepKind};
+use crate::program::{Layout, Program, Role, Step, StepKind};
 
 /// A nest that moves elements unchanged, and in one piece per element, out of a temporary into another temporary that
 /// nothing else writes, is dropped: Slice, Split, Transpose and copies for kernels cost nothing where strides can say them.
 pub fn alias(program: &mut Program, _: &Options, _: &mut Diagnostics) {
+    let fixed = program.fixed_layouts();
+    for_each_block(program, &mut |program, steps, outside| alias_block(program, steps, outside, &fixed));
+}
+
+fn alias_block(program: &mut Program, steps: Vec<Step>, outside: &Outside, fixed: &[bool]) -> Vec<Step> {
     let mut writes = vec![0u32; program.buffers.len()];
-    for step in &program.root.steps {
+    let mut last_write = vec![0; program.buffers.len()];
+    for (at, step) in steps.iter().enumerate() {
         for buffer in step.accesses().1 {
             writes[buffer.0 as usize] += 1;
+            last_write[program.buffer(buffer).layout.storage.0 as usize] = at;
         }
     }
-    let fixed = program.fixed_layouts();
     let mut kept = Vec::new();
-    for step in std::mem::take(&mut program.root.steps) {
+    for (at, step) in steps.into_iter().enumerate() {
         let layout = match &step.kind {
-            StepKind::Nest(nest)
-                if writes[nest.store.buffer.0 as usize] == 1 && !fixed[nest.store.buffer.0 as usize] =>
-            {
-                view_of(program, nest)
+            StepKind::Nest(nest) => {
+                let to = nest.store.buffer;
+                let free = writes[to.0 as usize] == 1 && !fixed[to.0 as usize] && !outside.sees(program, to);
+                // What is written again does not keep the elements that were moved.
+                view_of(program, nest).filter(|view| free && last_write[view.storage.0 as usize] <= at)
             }
             _ => None,
         };
@@ -31,7 +39,7 @@ pub fn alias(program: &mut Program, _: &Options, _: &mut Diagnostics) {
             _ => kept.push(step),
         }
     }
-    program.root.steps = kept;
+    kept
 }
 
 /// The layout that makes the output of a move a view of its operand.

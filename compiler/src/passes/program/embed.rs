@@ -1,50 +1,105 @@
 //! Parts of a concatenation are computed where they end up: the copies into it disappear.
 
+use super::blocks::{Outside, for_each_block};
 use crate::diag::Diagnostics;
 use crate::dim::{Atom, Dim, Interval, product};
 use crate::options::Options;
 use crate::program::nest::{Nest, Scalar};
-use crate::program::{BufferId, Layout, Program, Role, StepKind};
+use crate::program::{BufferId, Layout, Program, Role, Step, StepKind};
 use std::collections::BTreeMap;
+
+/// Copies of one buffer: into which one, how far, how many elements, and which step makes them.
+struct Copied {
+    to: BufferId,
+    distance: Vec<i64>,
+    points: Dim,
+    step: usize,
+}
 
 /// A temporary all elements of which are copied, at one distance, into another buffer becomes a view into that buffer.
 /// Its readers read it there (YOLOv8's C2f adds one part to the next), its producer writes it there.
 pub fn embed_parts(program: &mut Program, _: &Options, _: &mut Diagnostics) {
-    let mut copied: BTreeMap<BufferId, Vec<(BufferId, Vec<i64>, Dim)>> = BTreeMap::new();
-    for step in &program.root.steps {
-        if let StepKind::Nest(nest) = &step.kind
-            && let Some((from, to, distance)) = shifted_copy(nest)
-        {
+    let fixed = program.fixed_layouts();
+    for_each_block(program, &mut |program, steps, outside| embed_block(program, steps, outside, &fixed));
+}
+
+fn embed_block(program: &mut Program, mut steps: Vec<Step>, outside: &Outside, fixed: &[bool]) -> Vec<Step> {
+    let mut copied: BTreeMap<BufferId, Vec<Copied>> = BTreeMap::new();
+    for (step, nest) in nests(&steps) {
+        if let Some((from, to, distance)) = shifted_copy(nest) {
             let points = product(&nest.axes.iter().map(|axis| axis.extent.clone()).collect::<Vec<_>>());
-            copied.entry(from).or_default().push((to, distance, points));
+            copied.entry(from).or_default().push(Copied { to, distance, points, step });
         }
     }
-    let fixed = program.fixed_layouts();
+    let readers = Readers::new(program, &steps);
     for (from, copies) in copied {
-        let Some((to, distance, _)) = copies.first().cloned() else { continue };
-        let one_target = copies.iter().all(|(other, d, _)| *other == to && *d == distance);
-        let points = copies.iter().fold(Dim::constant(0), |sum, (_, _, points)| sum + points);
-        if one_target && !fixed[from.0 as usize] && points == program.buffer(from).len() && may_embed(program, from, to)
+        let Some(Copied { to, distance, .. }) = copies.first() else { continue };
+        let one_target = copies.iter().all(|copy| copy.to == *to && copy.distance == *distance);
+        let points = copies.iter().fold(Dim::constant(0), |sum, copy| sum + &copy.points);
+        let last = copies.iter().map(|copy| copy.step).max().unwrap_or(0);
+        if one_target
+            && !fixed[from.0 as usize]
+            && !outside.sees(program, from)
+            && points == program.buffer(from).len()
+            && may_embed(program, from, *to)
+            && !readers.between(program, from, *to, last)
         {
             let index: Vec<Dim> = distance.iter().map(|d| Dim::constant(*d)).collect();
-            let offset = program.address(to, &index);
-            let target = &program.buffer(to).layout;
+            let offset = program.address(*to, &index);
+            let target = &program.buffer(*to).layout;
             let layout = Layout { storage: target.storage, offset, strides: target.strides.clone() };
             program.buffer_mut(from).layout = layout;
         }
     }
-    let mut steps = std::mem::take(&mut program.root.steps);
     for step in &mut steps {
         if let StepKind::Nest(nest) = &mut step.kind {
             narrow_store(program, nest);
         }
     }
-    let is_identity = |step: &crate::program::Step| match &step.kind {
+    let is_identity = |step: &Step| match &step.kind {
         StepKind::Nest(nest) => copies_onto_itself(program, nest),
         _ => false,
     };
-    let kept = steps.into_iter().filter(|step| !is_identity(step)).collect();
-    program.root.steps = kept;
+    steps.into_iter().filter(|step| !is_identity(step)).collect()
+}
+
+fn nests(steps: &[Step]) -> impl Iterator<Item = (usize, &Nest)> {
+    steps.iter().enumerate().filter_map(|(i, step)| match &step.kind {
+        StepKind::Nest(nest) => Some((i, nest)),
+        _ => None,
+    })
+}
+
+/// Which steps of a block look into which memory, before anything is embedded.
+struct Readers {
+    /// By storage.
+    reads: BTreeMap<BufferId, Vec<usize>>,
+    /// First step that writes a storage.
+    first_write: BTreeMap<BufferId, usize>,
+}
+
+impl Readers {
+    fn new(program: &Program, steps: &[Step]) -> Self {
+        let mut readers = Readers { reads: BTreeMap::new(), first_write: BTreeMap::new() };
+        for (i, step) in steps.iter().enumerate() {
+            let (reads, writes) = step.accesses();
+            for buffer in reads {
+                readers.reads.entry(program.buffer(buffer).layout.storage).or_default().push(i);
+            }
+            for buffer in writes {
+                readers.first_write.entry(program.buffer(buffer).layout.storage).or_insert(i);
+            }
+        }
+        readers
+    }
+
+    /// Whether a step reads what `to` held before, when elements of `from` already lie there: from the step that first
+    /// writes them to the one that copies them.
+    fn between(&self, program: &Program, from: BufferId, to: BufferId, last: usize) -> bool {
+        let (from, to) = (program.buffer(from).layout.storage, program.buffer(to).layout.storage);
+        let first = self.first_write.get(&from).copied().unwrap_or(0);
+        self.reads.get(&to).is_some_and(|steps| steps.iter().any(|step| (first..=last).contains(step)))
+    }
 }
 
 /// Whether a copy reads every element from where it writes it.

@@ -1,5 +1,6 @@
 //! Multiplies constant factors behind a sum of products into its constant weights: BatchNorm costs nothing.
 
+use super::blocks::for_each_step;
 use crate::diag::Diagnostics;
 use crate::dim::Dim;
 use crate::options::Options;
@@ -12,14 +13,13 @@ use crate::tensor::Tensor;
 
 /// Folds every factor that does not change along the rows of a product.
 pub fn fold_scale(program: &mut Program, _: &Options, _: &mut Diagnostics) {
-    let mut steps = std::mem::take(&mut program.root.steps);
-    for step in &mut steps {
-        let StepKind::Nest(nest) = &mut step.kind else { continue };
-        while let Some(scaled) = scaled(program, nest) {
-            *nest = scaled;
+    for_each_step(program, &mut |program, step| {
+        if let StepKind::Nest(nest) = &mut step.kind {
+            while let Some(scaled) = scaled(program, nest) {
+                *nest = scaled;
+            }
         }
-    }
-    program.root.steps = steps;
+    });
 }
 
 /// The nest with one factor in its weights instead of behind its sum.

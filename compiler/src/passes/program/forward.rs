@@ -11,7 +11,7 @@ pub fn forward_outputs(program: &mut Program, _: &Options, _: &mut Diagnostics) 
     for step in std::mem::take(&mut program.root.steps) {
         if let StepKind::Reshape { from, to } = &step.kind {
             let (source, target) = (program.buffer(*from), program.buffer(*to));
-            let output = matches!(target.role, Role::Output(_));
+            let output = matches!(target.role, Role::Output(_)) && source.layout.storage == *from;
             let slot = &mut renamed[from.0 as usize];
             if output && source.role == Role::Temporary && source.dims == target.dims && slot.is_none() {
                 *slot = Some(*to);

@@ -1,9 +1,10 @@
 //! Fuses nests: a consumer continues where its producer ends, so that no value goes through memory in between.
 //!
-//! Three rules, tried on every nest in execution order until none applies:
+//! Three rules, tried on every nest of a block in execution order until none applies:
 //! a producer that only moves elements is read through; a pointwise producer with one reader is computed in place;
 //! a pointwise consumer of a reduction becomes its epilogue.
 
+use super::blocks::{Outside, for_each_block};
 use crate::diag::Diagnostics;
 use crate::dim::{Atom, Dim, product};
 use crate::options::Options;
@@ -16,28 +17,30 @@ const MAX_NODES: usize = 48;
 
 /// Runs the rules over all steps.
 pub fn fuse_nests(program: &mut Program, _: &Options, _: &mut Diagnostics) {
-    let steps = std::mem::take(&mut program.root.steps);
-    let mut fusing = Fusing::new(program, steps);
-    for consumer in 0..fusing.steps.len() {
-        while fusing.improve(consumer) {}
-    }
-    fusing.drop_unread();
-    let steps = fusing.steps.into_iter().flatten().collect();
-    program.root.steps = steps;
+    for_each_block(program, &mut |program, steps, outside| {
+        let mut fusing = Fusing::new(program, outside, steps);
+        for consumer in 0..fusing.steps.len() {
+            while fusing.improve(consumer) {}
+        }
+        fusing.drop_unread();
+        fusing.steps.into_iter().flatten().collect()
+    });
 }
 
 struct Fusing<'p> {
     program: &'p Program,
+    outside: &'p Outside,
     steps: Vec<Option<Step>>,
+    /// Steps that write a storage.
     writers: Vec<Vec<usize>>,
+    /// Steps that read a storage.
     readers: Vec<Vec<usize>>,
 }
 
 impl<'p> Fusing<'p> {
-    fn new(program: &'p Program, steps: Vec<Step>) -> Self {
-        let count = program.buffers.len();
-        let mut fusing =
-            Fusing { program, steps: Vec::new(), writers: vec![Vec::new(); count], readers: vec![Vec::new(); count] };
+    fn new(program: &'p Program, outside: &'p Outside, steps: Vec<Step>) -> Self {
+        let none = vec![Vec::new(); program.buffers.len()];
+        let mut fusing = Fusing { program, outside, steps: Vec::new(), writers: none.clone(), readers: none };
         for (i, step) in steps.into_iter().enumerate() {
             fusing.steps.push(Some(step));
             fusing.register(i);
@@ -45,26 +48,33 @@ impl<'p> Fusing<'p> {
         fusing
     }
 
+    fn storage(&self, buffer: BufferId) -> usize {
+        self.program.buffer(buffer).layout.storage.0 as usize
+    }
+
+    /// Storages that a step reads and storages that it writes.
+    fn accesses(&self, step: usize) -> (Vec<usize>, Vec<usize>) {
+        let Some(Some(step)) = self.steps.get(step) else { return Default::default() };
+        let (reads, writes) = step.accesses();
+        let storages = |buffers: Vec<BufferId>| {
+            let mut list: Vec<usize> = buffers.into_iter().map(|buffer| self.storage(buffer)).collect();
+            list.sort_unstable();
+            list.dedup();
+            list
+        };
+        (storages(reads), storages(writes))
+    }
+
     fn register(&mut self, step: usize) {
-        let Some(Some((reads, writes))) = self.steps.get(step).map(|s| s.as_ref().map(Step::accesses)) else { return };
-        reads.iter().for_each(|b| self.readers[b.0 as usize].push(step));
-        for buffer in writes {
-            let storage = self.storage(buffer);
-            self.writers[storage].push(step);
-        }
+        let (reads, writes) = self.accesses(step);
+        reads.into_iter().for_each(|storage| self.readers[storage].push(step));
+        writes.into_iter().for_each(|storage| self.writers[storage].push(step));
     }
 
     fn unregister(&mut self, step: usize) {
-        let Some(Some((reads, writes))) = self.steps.get(step).map(|s| s.as_ref().map(Step::accesses)) else { return };
-        reads.iter().for_each(|b| self.readers[b.0 as usize].retain(|s| *s != step));
-        for buffer in writes {
-            let storage = self.storage(buffer);
-            self.writers[storage].retain(|s| *s != step);
-        }
-    }
-
-    fn storage(&self, buffer: BufferId) -> usize {
-        self.program.buffer(buffer).layout.storage.0 as usize
+        let (reads, writes) = self.accesses(step);
+        reads.into_iter().for_each(|storage| self.readers[storage].retain(|s| *s != step));
+        writes.into_iter().for_each(|storage| self.writers[storage].retain(|s| *s != step));
     }
 
     fn nest(&self, step: usize) -> Option<&Nest> {
@@ -91,21 +101,22 @@ impl<'p> Fusing<'p> {
         false
     }
 
-    /// The nest that alone writes a temporary.
+    /// The nest that alone writes a temporary in this block.
     fn producer(&self, buffer: BufferId) -> Option<usize> {
+        let whole = self.storage(buffer) == buffer.0 as usize;
         let temporary = self.program.buffer(buffer).role == Role::Temporary;
         match self.writers[self.storage(buffer)].as_slice() {
-            [step] if temporary && self.nest(*step).is_some() => Some(*step),
+            [step] if whole && temporary && self.nest(*step)?.store.buffer == buffer => Some(*step),
             _ => None,
         }
     }
 
     fn fused(&self, producer: usize, consumer: usize, buffer: BufferId) -> Option<Nest> {
         let (before, after) = (self.nest(producer)?, self.nest(consumer)?);
-        if before.nodes.len() + after.nodes.len() > MAX_NODES || !covers(self.program, before) {
+        if before.nodes.len() + after.nodes.len() > MAX_NODES || producer >= consumer || !covers(self.program, before) {
             return None;
         }
-        let only_reader = self.readers[buffer.0 as usize] == [consumer];
+        let only_reader = self.readers[self.storage(buffer)] == [consumer] && !self.outside.sees(self.program, buffer);
         let fused = match before.reduction {
             None if is_move(before) => read_through(before, after, buffer),
             None if only_reader => compute_in_place(self.program, before, after, buffer),
@@ -130,7 +141,7 @@ impl<'p> Fusing<'p> {
         prune(&mut fused);
         self.unregister(consumer);
         let origins = self.steps[producer].as_ref().map(|s| s.origins.clone()).unwrap_or_default();
-        let alone = self.readers[buffer.0 as usize].is_empty();
+        let alone = self.readers[self.storage(buffer)].is_empty() && !self.outside.sees(self.program, buffer);
         if let Some(step) = &mut self.steps[consumer] {
             step.kind = StepKind::Nest(fused);
             let mut all = origins;
@@ -150,7 +161,10 @@ impl<'p> Fusing<'p> {
         for step in (0..self.steps.len()).rev() {
             let Some(nest) = self.nest(step) else { continue };
             let buffer = nest.store.buffer;
-            if self.program.buffer(buffer).role == Role::Temporary && self.readers[buffer.0 as usize].is_empty() {
+            if self.program.buffer(buffer).role == Role::Temporary
+                && self.readers[self.storage(buffer)].is_empty()
+                && !self.outside.sees(self.program, buffer)
+            {
                 self.unregister(step);
                 self.steps[step] = None;
             }
@@ -175,9 +189,13 @@ fn covers(program: &Program, nest: &Nest) -> bool {
     nest.store.is_direct() && linear && points == product(&program.buffer(nest.store.buffer).dims)
 }
 
-/// One unconditional load, stored as it is, at places that are sums of axes.
+/// One unconditional load, stored as it is, at places that are sums of axes and sizes.
 fn is_move(nest: &Nest) -> bool {
-    let affine = |dim: &Dim| dim.parts().0.iter().all(|(product, _)| matches!(product.as_slice(), [Atom::Axis(_)]));
+    let steady = |atom: &Atom| matches!(atom, Atom::Variable(_));
+    let affine = |dim: &Dim| {
+        let linear = |product: &[Atom]| matches!(product, [Atom::Axis(_)]) || product.iter().all(steady);
+        dim.parts().0.iter().all(|(product, _)| linear(product))
+    };
     match nest.nodes.as_slice() {
         [Scalar::Load { access, bounds, .. }] => bounds.is_empty() && access.index.iter().all(affine),
         _ => false,

@@ -4,6 +4,7 @@
 mod orders;
 mod views;
 
+use super::blocks::{Outside, Uses, has_blocks};
 use crate::diag::Diagnostics;
 use crate::dim::Dim;
 use crate::options::Options;
@@ -16,18 +17,23 @@ use std::collections::BTreeMap;
 
 /// Walks over the steps in execution order; every buffer gets its layout where it is first written.
 pub fn choose_layout(program: &mut Program, _: &Options, _: &mut Diagnostics) {
-    let wanted = wanted_orders(program);
-    let mut choosing =
-        Choosing { decided: vec![false; program.buffers.len()], wanted, copies: BTreeMap::new(), out: Vec::new() };
-    for step in std::mem::take(&mut program.root.steps) {
-        match step.kind {
-            StepKind::Nest(nest) => choosing.nest(program, nest, step.origins),
-            StepKind::Reshape { from, to } => choosing.reshape(program, from, to, step.origins),
-            StepKind::Call(call) => choosing.call(program, call, step.origins),
-            _ => choosing.out.push(step),
+    let mut choosing = Choosing {
+        decided: vec![false; program.buffers.len()],
+        wanted: wanted_orders(program),
+        copies: BTreeMap::new(),
+        uses: Uses::of(program),
+        block: Surroundings::default(),
+        out: Vec::new(),
+    };
+    // Memory with views into it is as they say.
+    for i in 0..program.buffers.len() as u32 {
+        let storage = program.buffer(BufferId(i)).layout.storage;
+        if storage != BufferId(i) {
+            choosing.decide(storage);
         }
     }
-    program.root.steps = choosing.out;
+    let steps = std::mem::take(&mut program.root.steps);
+    program.root.steps = choosing.block(program, steps);
 }
 
 struct Choosing {
@@ -36,10 +42,89 @@ struct Choosing {
     wanted: BTreeMap<BufferId, Vec<usize>>,
     /// Copies made for kernels: (source, dimension that is contiguous) -> copy.
     copies: BTreeMap<(BufferId, usize), BufferId>,
+    uses: Uses,
+    block: Surroundings,
     out: Vec<Step>,
 }
 
+/// What the steps of one block do, and where the walk is among them.
+#[derive(Default)]
+struct Surroundings {
+    outside: Outside,
+    /// By buffer: number of steps that write it.
+    writers: BTreeMap<BufferId, usize>,
+    /// By storage: the last step that writes it.
+    last_write: BTreeMap<BufferId, usize>,
+    at: usize,
+}
+
 impl Choosing {
+    /// The steps of a block. Copies that stand in it are of no use outside.
+    fn block(&mut self, program: &mut Program, steps: Vec<Step>) -> Vec<Step> {
+        let mut inner = Surroundings { outside: self.uses.outside(program, &steps), ..Surroundings::default() };
+        for (at, step) in steps.iter().enumerate() {
+            for buffer in step.accesses().1 {
+                *inner.writers.entry(buffer).or_default() += 1;
+                inner.last_write.insert(program.buffer(buffer).layout.storage, at);
+            }
+        }
+        let (outer, out) = (std::mem::replace(&mut self.block, inner), std::mem::take(&mut self.out));
+        let copies = self.copies.clone();
+        for (at, step) in steps.into_iter().enumerate() {
+            self.block.at = at;
+            self.step(program, step);
+        }
+        (self.block, self.copies) = (outer, copies);
+        std::mem::replace(&mut self.out, out)
+    }
+
+    fn step(&mut self, program: &mut Program, mut step: Step) {
+        let written: Vec<BufferId> = step.accesses().1;
+        let again: Vec<BufferId> = written.into_iter().filter(|buffer| self.is_decided(*buffer)).collect();
+        if has_blocks(&step) {
+            self.forget(program, &again);
+        }
+        match step.kind {
+            StepKind::Nest(nest) => self.nest(program, nest, step.origins),
+            StepKind::Reshape { from, to } => self.reshape(program, from, to, step.origins),
+            StepKind::Call(call) => self.call(program, call, step.origins),
+            StepKind::If { .. } | StepKind::Loop(_) => {
+                for block in step.blocks_mut() {
+                    block.steps = self.block(program, std::mem::take(&mut block.steps));
+                }
+                self.out.push(step);
+            }
+            StepKind::Kernel(_) | StepKind::Size { .. } => self.out.push(step),
+        }
+        self.forget(program, &again);
+    }
+
+    /// Copies of what is written again are out of date.
+    fn forget(&mut self, program: &Program, written: &[BufferId]) {
+        let storage = |buffer: BufferId| program.buffer(buffer).layout.storage;
+        let stale = |source: BufferId| written.iter().any(|buffer| storage(*buffer) == storage(source));
+        if !written.is_empty() {
+            self.copies.retain(|(source, _), _| !stale(*source));
+        }
+    }
+
+    /// Whether a buffer may be a view of memory that keeps its elements as long as this block looks at them.
+    fn may_view(&self, program: &Program, buffer: BufferId, memory: BufferId) -> bool {
+        self.keeps(program, buffer, memory) && !self.block.outside.sees(program, buffer)
+    }
+
+    /// Whether memory that only this block looks at may become that of a buffer with the same elements.
+    fn may_join(&self, program: &Program, memory: BufferId, buffer: BufferId) -> bool {
+        self.keeps(program, buffer, memory) && !self.block.outside.sees(program, memory)
+    }
+
+    /// Whether `buffer` has one writer, and `memory` none behind it.
+    fn keeps(&self, program: &Program, buffer: BufferId, memory: BufferId) -> bool {
+        let memory = program.buffer(memory).layout.storage;
+        let changes = self.block.last_write.get(&memory).is_some_and(|last| *last > self.block.at);
+        !changes && self.block.writers.get(&buffer).is_none_or(|writers| *writers == 1)
+    }
+
     fn nest(&mut self, program: &mut Program, mut nest: Nest, origins: Vec<crate::graph::Origin>) {
         let product = recognise::product(program, &nest).filter(|p| p.parts.contains(&Part::Column));
         let order = match &product {
@@ -86,9 +171,14 @@ impl Choosing {
         self.decided[index] = true;
     }
 
+    fn is_decided(&self, buffer: BufferId) -> bool {
+        self.decided.get(buffer.0 as usize).copied().unwrap_or(false)
+    }
+
     fn is_free(&self, program: &Program, buffer: BufferId) -> bool {
-        let decided = self.decided.get(buffer.0 as usize).copied().unwrap_or(false);
-        !decided && program.buffer(buffer).role == Role::Temporary && program.buffer(buffer).layout.storage == buffer
+        !self.is_decided(buffer)
+            && program.buffer(buffer).role == Role::Temporary
+            && program.buffer(buffer).layout.storage == buffer
     }
 
     /// Window reductions run along channels; everything else follows the operand it reads most of.

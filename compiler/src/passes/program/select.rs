@@ -3,6 +3,7 @@
 mod epilogue;
 mod pack;
 
+use super::blocks::for_each_step;
 use crate::diag::Diagnostics;
 use crate::dim::Dim;
 use crate::element::ElementType;
@@ -28,16 +29,14 @@ pub fn select_kernels(program: &mut Program, options: &Options, _: &mut Diagnost
         return;
     }
     let panel = if options.isa.has_vectors() { HOST_PANEL } else { SCALAR_PANEL };
-    let mut steps = std::mem::take(&mut program.root.steps);
-    for step in &mut steps {
+    for_each_step(program, &mut |program, step| {
         if let StepKind::Nest(nest) = &step.kind {
             let kernel = contraction(program, nest, panel).or_else(|| window(program, nest));
             if let Some(kernel) = kernel {
                 step.kind = StepKind::Kernel(Box::new(kernel));
             }
         }
-    }
-    program.root.steps = steps;
+    });
 }
 
 fn contraction(program: &mut Program, nest: &Nest, panel: usize) -> Option<Kernel> {

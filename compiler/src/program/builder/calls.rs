@@ -1,10 +1,9 @@
 //! Calls of runtime functions: run-time sizes and conversions to the element types that functions take.
 
-use super::{Builder, internal};
+use super::{Builder, as_variable, internal};
 use crate::diag::Diagnostic;
-use crate::dim::{Atom, Dim, Variable};
+use crate::dim::Variable;
 use crate::element::ElementType;
-use crate::graph::{SizeSource, VariableInfo};
 use crate::program::{BufferId, Call, StepKind};
 
 impl Builder<'_> {
@@ -15,9 +14,7 @@ impl Builder<'_> {
 
     /// A new run-time size between `min` and `max`, for an intermediate.
     pub fn fresh(&mut self, name: &str, min: i64, max: i64) -> Variable {
-        let variable = Variable { id: self.program.variables.len() as u32, min, max };
-        self.program.variables.push(VariableInfo { variable, name: name.to_owned(), source: SizeSource::Step });
-        variable
+        self.program.add_size(name, min, max)
     }
 
     /// Run-time sizes become the elements of an integer tensor.
@@ -42,13 +39,8 @@ impl Builder<'_> {
     /// # Errors
     /// An internal error where the dimension is no variable.
     pub fn found(&self, result: BufferId, axis: usize) -> Result<Variable, Diagnostic> {
-        match self.program.buffer(result).dims.get(axis).map(Dim::parts) {
-            Some(([(product, 1)], 0)) => match product.as_slice() {
-                [Atom::Variable(variable)] => Ok(*variable),
-                _ => Err(internal("a size that a function finds is no variable")),
-            },
-            _ => Err(internal("a size that a function finds is no variable")),
-        }
+        let size = self.program.buffer(result).dims.get(axis).and_then(as_variable);
+        size.ok_or_else(|| internal("a size that a function finds is no variable"))
     }
 
     /// Operand or intermediate `from` with elements of type `element`: itself, or a converted copy.

@@ -4,14 +4,16 @@ use crate::dim::{Atom, Dim};
 use crate::program::kernel::Part;
 use crate::program::nest::{Access, Nest, Scalar};
 use crate::program::recognise::{self, Window};
-use crate::program::{BufferId, Program, StepKind};
+use crate::program::{BufferId, Program, Step, StepKind};
 use std::collections::BTreeMap;
 
 /// What convolutions (products with padded or strided windows) would like of the buffers they read: channels last.
 /// Functions want what they read row-major.
 pub(super) fn wanted_orders(program: &Program) -> BTreeMap<BufferId, Vec<usize>> {
     let mut wanted = BTreeMap::new();
-    for step in &program.root.steps {
+    let mut pending: Vec<&Step> = program.root.steps.iter().rev().collect();
+    while let Some(step) = pending.pop() {
+        pending.extend(step.blocks().into_iter().flat_map(|block| &block.steps).rev());
         if let StepKind::Call(call) = &step.kind {
             for buffer in &call.inputs {
                 wanted.entry(*buffer).or_insert_with(|| (0..program.buffer(*buffer).dims.len()).collect());

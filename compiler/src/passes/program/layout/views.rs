@@ -8,7 +8,8 @@ impl Choosing {
     pub(super) fn reshape(&mut self, program: &mut Program, from: BufferId, to: BufferId, origins: Vec<Origin>) {
         let (source, target) = (program.buffer(from).clone(), program.buffer(to).clone());
         let view = reshape::view(&source.layout, &source.dims, &target.dims);
-        if let (Some(layout), true) = (&view, self.is_free(program, to)) {
+        let free = self.is_free(program, to) && self.may_view(program, to, from);
+        if let (Some(layout), true) = (&view, free) {
             program.buffer_mut(to).layout = layout.clone();
             self.decide(to);
             return;
@@ -38,7 +39,7 @@ impl Choosing {
         );
         // Sizes that steps find may be bounded differently on both sides: then the memory of one is no room for the other.
         let whole = program.buffer(owner).len() == source.len() && source.len() == target.len();
-        if !temporary || !row_major || !whole || target.layout.storage != to {
+        if !temporary || !row_major || !whole || target.layout.storage != to || !self.may_join(program, from, to) {
             return false;
         }
         for buffer in &mut program.buffers {
