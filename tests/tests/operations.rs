@@ -234,5 +234,6 @@ fn kind(step: &Step) -> String {
         StepKind::Call(call) => format!("call `{}`", call.function.name),
         StepKind::If { .. } => "branch".to_owned(),
         StepKind::Loop(_) => "loop with body".to_owned(),
+        StepKind::Size { .. } => "size".to_owned(),
     }
 }
