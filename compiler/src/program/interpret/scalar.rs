@@ -250,27 +250,7 @@ integer!(
     math::floor_mod_i64,
     math::pow_i64
 );
-integer!(binary_u64, u64, div_u64, div_u64, rem_u64, rem_u64, pow_u64);
-
-fn div_u64(x: u64, y: u64) -> u64 {
-    x.checked_div(y).unwrap_or(0)
-}
-
-fn rem_u64(x: u64, y: u64) -> u64 {
-    x.checked_rem(y).unwrap_or(0)
-}
-
-fn pow_u64(x: u64, y: u64) -> u64 {
-    let (mut base, mut exponent, mut result) = (x, y, 1u64);
-    while exponent > 0 {
-        if exponent & 1 == 1 {
-            result = result.wrapping_mul(base);
-        }
-        base = base.wrapping_mul(base);
-        exponent >>= 1;
-    }
-    result
-}
+integer!(binary_u64, u64, math::div_u64, math::div_u64, math::mod_u64, math::mod_u64, math::pow_u64);
 
 fn binary_bool(function: Binary) -> Result<fn(bool, bool) -> bool, String> {
     Ok(match function {

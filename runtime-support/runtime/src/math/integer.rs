@@ -80,3 +80,32 @@ signed! {
     i32: floor_div_i32 trunc_div_i32 floor_mod_i32 trunc_mod_i32 pow_i32;
     i64: floor_div_i64 trunc_div_i64 floor_mod_i64 trunc_mod_i64 pow_i64;
 }
+
+/// Quotient; 0 if `b` is 0.
+#[inline(always)]
+#[must_use]
+pub const fn div_u64(a: u64, b: u64) -> u64 {
+    if b == 0 { 0 } else { a / b }
+}
+
+/// Remainder; 0 if `b` is 0.
+#[inline(always)]
+#[must_use]
+pub const fn mod_u64(a: u64, b: u64) -> u64 {
+    if b == 0 { 0 } else { a % b }
+}
+
+/// Power, wrapping.
+#[inline]
+#[must_use]
+pub const fn pow_u64(base: u64, exponent: u64) -> u64 {
+    let (mut result, mut square, mut rest) = (1u64, base, exponent);
+    while rest > 0 {
+        if rest & 1 == 1 {
+            result = result.wrapping_mul(square);
+        }
+        square = square.wrapping_mul(square);
+        rest >>= 1;
+    }
+    result
+}
