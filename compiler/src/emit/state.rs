@@ -118,8 +118,15 @@ fn late(program: &Program, size: &StateSize, when: &str) -> Diagnostic {
 /// # Errors
 /// Internal errors.
 pub fn items(program: &Program, plan: &Plan, interface: &Interface) -> Result<TokenStream, Diagnostic> {
+    let reset = quote! {
+        #[doc = " Makes the next run the first one: state begins anew."]
+        pub fn reset(&mut self) {
+            self.memory.state.clear();
+        }
+    };
     if interface.states.is_empty() {
-        return Ok(TokenStream::new());
+        let hidden = !program.state.hidden.is_empty();
+        return Ok(if hidden { quote!(impl super::Model { #reset }) } else { TokenStream::new() });
     }
     let doc = " The state variables of a model. One with run-time sizes is empty before the first run.";
     let structure = super::interface::structure("State", doc, &interface.states);
@@ -137,10 +144,7 @@ pub fn items(program: &Program, plan: &Plan, interface: &Interface) -> Result<To
         #[doc = " Names, types and dimensions of the state variables."]
         pub const STATE: [rt::TensorInfo; #count] = [#(#infos),*];
         impl super::Model {
-            #[doc = " Makes the next run the first one: state variables begin anew."]
-            pub fn reset(&mut self) {
-                self.memory.state.clear();
-            }
+            #reset
             #get
             #set
         }

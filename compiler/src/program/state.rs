@@ -18,6 +18,8 @@ pub struct State {
     pub sizes: Vec<StateSize>,
     /// An i64 vector with the present value of every size.
     pub kept_sizes: Option<BufferId>,
+    /// Memory of operations, which users do not see: how far a sequence of random numbers has come.
+    pub hidden: Vec<BufferId>,
 }
 
 /// A run-time size that one run leaves to the next one.
@@ -35,7 +37,7 @@ impl State {
     /// All buffers that last.
     pub fn buffers(&self) -> impl Iterator<Item = BufferId> {
         let variables = self.variables.iter().map(|(buffer, _)| *buffer);
-        variables.chain(self.initialised).chain(self.kept_sizes)
+        variables.chain(self.initialised).chain(self.kept_sizes).chain(self.hidden.iter().copied())
     }
 }
 
@@ -65,6 +67,14 @@ impl Program {
         let role = Role::State(self.state.variables.len() + 1);
         let buffer = self.add_buffer("initialised", ElementType::Boolean, Vec::new(), role);
         self.state.initialised = Some(buffer);
+        buffer
+    }
+
+    /// Adds memory that is zero before the first run and that users do not see.
+    pub fn add_hidden_state(&mut self, name: &str, element: ElementType, dims: Vec<Dim>) -> BufferId {
+        let role = Role::State(self.state.variables.len() + 2 + self.state.hidden.len());
+        let buffer = self.add_buffer(name, element, dims, role);
+        self.state.hidden.push(buffer);
         buffer
     }
 

@@ -2,6 +2,8 @@
 
 use super::Builder;
 use crate::diag::Diagnostic;
+use crate::dim::Dim;
+use crate::element::ElementType;
 use crate::program::state::is_zero;
 use crate::program::{Block, BufferId, StepKind};
 
@@ -13,6 +15,11 @@ impl Builder<'_> {
     pub fn state(&self, id: &str) -> Result<BufferId, Diagnostic> {
         let found = self.program.state.variables.iter().find(|(_, interface)| interface.name == id);
         found.map(|(buffer, _)| *buffer).ok_or_else(|| super::internal("a state variable is missing"))
+    }
+
+    /// New memory of this operation alone: zero before the first run, then what runs leave there.
+    pub fn memory(&mut self, element: ElementType, dims: Vec<Dim>) -> BufferId {
+        self.program.add_hidden_state(&self.origin.name, element, dims)
     }
 
     /// Whether the zeros that memory begins with are `value`.
