@@ -4,6 +4,7 @@ pub mod axes;
 pub mod broadcast;
 pub mod operands;
 pub mod reduction;
+pub mod running;
 pub mod sampling;
 mod table;
 pub mod typing;

@@ -31,6 +31,7 @@ pub mod prior_grid;
 pub mod promote;
 pub mod psroi;
 pub mod quantize;
+pub mod random;
 pub mod recurrent;
 pub mod reduce;
 pub mod reshape;
@@ -68,9 +69,9 @@ pub const FAMILIES: &[&[OpDef]] = &[
     control::OPS,
     convert::OPS,
     convolution::OPS,
-    find::OPS,
     deformable::OPS,
     einsum::OPS,
+    find::OPS,
     fourier::OPS,
     gather::OPS,
     generate::OPS,
@@ -88,6 +89,7 @@ pub const FAMILIES: &[&[OpDef]] = &[
     promote::OPS,
     psroi::OPS,
     quantize::OPS,
+    random::OPS,
     recurrent::OPS,
     reduce::OPS,
     reshape::OPS,
@@ -103,8 +105,8 @@ pub const FAMILIES: &[&[OpDef]] = &[
     sparse::OPS,
     spatial::OPS,
     state::OPS,
-    suppression::OPS,
     string::OPS,
+    suppression::OPS,
     tile::OPS,
     transpose::OPS,
     unary::OPS,
