@@ -96,8 +96,20 @@ impl<'p> Interpreter<'p> {
     pub fn run(&mut self, inputs: &[Tensor]) -> Result<Vec<Tensor>, String> {
         self.bind(inputs)?;
         let program = self.program;
-        self.block(&program.root)?;
+        let ran = self.block(&program.root);
+        // Sizes that do not fit together are the reason of whatever else went wrong.
+        self.check_sizes()?;
+        ran?;
         program.outputs.iter().map(|(buffer, _)| self.tensor(*buffer)).collect()
+    }
+
+    fn check_sizes(&self) -> Result<(), String> {
+        match self.program.checks.iter().find(|(left, right)| self.size(left) != self.size(right)) {
+            Some((left, right)) => {
+                Err(format!("{left} = {right} does not hold: {} and {}", self.size(left), self.size(right)))
+            }
+            None => Ok(()),
+        }
     }
 
     /// The present elements of a buffer in row-major order.
