@@ -1,6 +1,7 @@
 //! Graph -> Program: every operation writes its defining nests.
 
-use crate::diag::{Diagnostic, Diagnostics};
+use crate::diag::{Diagnostic, Diagnostics, codes};
+use crate::element::ElementType;
 use crate::fact::{Fact, Value};
 use crate::graph::{Graph, Node, Origin, ROOT, RegionId, ValueId};
 use crate::program::builder::{Bodies, Builder};
@@ -10,6 +11,7 @@ use crate::tensor::Tensor;
 /// The program of an inferred graph. All operations that cannot be lowered are reported at once.
 pub fn lower(graph: &Graph, diagnostics: &mut Diagnostics) -> Option<Program> {
     let before = diagnostics.errors().count();
+    refuse_strings(graph, diagnostics);
     let mut program = Program {
         variables: graph.variables.clone(),
         checks: graph.region(ROOT).checks.clone(),
@@ -25,6 +27,23 @@ pub fn lower(graph: &Graph, diagnostics: &mut Diagnostics) -> Option<Program> {
     program.root.steps = steps;
     program.keep_state();
     (diagnostics.errors().count() == before).then_some(program)
+}
+
+/// Inputs and outputs are numbers and booleans; strings inside the graph are reported by the operations on them.
+fn refuse_strings(graph: &Graph, diagnostics: &mut Diagnostics) {
+    let root = graph.region(ROOT);
+    let lists = [("input", &root.parameters, &graph.inputs), ("output", &root.results, &graph.outputs)];
+    for (kind, values, interfaces) in lists {
+        for (value, interface) in values.iter().zip(interfaces) {
+            if graph.fact(*value).is_none_or(|fact| fact.element != ElementType::String) {
+                continue;
+            }
+            let message = format!("{kind} {} is a tensor of strings", crate::diag::quote(&interface.name));
+            let diagnostic = Diagnostic::error(&codes::UNSUPPORTED, message)
+                .help("compiled models take and give numbers and booleans");
+            diagnostics.push(interface.span.map_or(diagnostic.clone(), |span| diagnostic.at(span)));
+        }
+    }
 }
 
 /// The program of one operation on its own, with its operands and results as inputs and outputs: what folding interprets.
@@ -71,7 +90,7 @@ impl Lowering<'_> {
         let info = self.graph.value(value);
         let (element, dims) = match &info.fact {
             Some(fact) => (fact.element, fact.dims.clone()),
-            None => (crate::element::ElementType::F32, Vec::new()), // verified before: every value is inferred
+            None => (ElementType::F32, Vec::new()), // verified before: every value is inferred
         };
         let buffer = program.add_buffer(&info.name, element, dims, role);
         self.bind(value, buffer);

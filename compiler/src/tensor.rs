@@ -1,5 +1,7 @@
 //! Constant tensors: an element type, dimensions, and little-endian bytes that may lie in a mapped file.
 
+pub mod packed;
+
 use crate::element::ElementType;
 use std::fmt;
 use std::ops::Range;

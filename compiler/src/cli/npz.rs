@@ -3,10 +3,8 @@
 //! A tensor has numpy's type of the same name (f16 float16, boolean bool). bf16 and 8-bit floats are their bits as uint16
 //! and uint8; types below 8 bits take one int8 or uint8 per value.
 
-mod packed;
-
 use crate::element::ElementType;
-use crate::tensor::Tensor;
+use crate::tensor::{Tensor, packed};
 use npyz::{DType, NpyHeader, Order, TypeChar, TypeStr, WriteOptions, WriterBuilder};
 use std::collections::BTreeMap;
 use std::fs::File;

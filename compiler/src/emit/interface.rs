@@ -105,7 +105,19 @@ impl Field {
 
     fn doc(&self) -> String {
         let dims: Vec<String> = self.dims.iter().map(ToString::to_string).collect();
-        format!(" `{}[{}]`, row-major.", self.element, dims.join(", "))
+        format!(" `{}[{}]`, row-major{}.", self.element, dims.join(", "), stored_as(self.element))
+    }
+}
+
+/// What the Rust type of an element does not say.
+fn stored_as(element: ElementType) -> String {
+    let bits = element.bits();
+    match element {
+        ElementType::Boolean => ", one byte per value: 0 or 1".to_owned(),
+        ElementType::Nf4 | ElementType::F4e2m1 => ", one byte per value: its code, 0 to 15".to_owned(),
+        ElementType::I4 => ", one byte per value: -8 to 7".to_owned(),
+        _ if (1..8).contains(&bits) => format!(", one byte per value: 0 to {}", (1 << bits) - 1),
+        _ => String::new(),
     }
 }
 

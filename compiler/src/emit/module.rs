@@ -1,7 +1,7 @@
 //! The generated module: weights, model structure, interface, `run`.
 
 use super::interface::{self, Field, Interface};
-use super::steps::Steps;
+use super::steps::{REGIONS, Steps};
 use super::types;
 use super::{EmitOptions, WeightsAccess, names};
 use crate::diag::{Diagnostic, codes};
@@ -262,21 +262,15 @@ fn shared_inputs(interface: &Interface) -> TokenStream {
 fn output_regions(program: &Program, plan: &Plan, interface: &Interface) -> Result<TokenStream, Diagnostic> {
     let mut statements = TokenStream::new();
     for (space, memory) in [(Space::Arena, "arena"), (Space::State, "state")] {
-        let (mut names, mut regions) = (Vec::new(), Vec::new());
+        let mut list = Vec::new();
         for (i, field) in interface.outputs.iter().enumerate() {
             let Some(placement) = plan.placement(program, field.buffer).filter(|p| p.space == space) else { continue };
-            regions.push(output_region(program, field, placement.offset)?);
-            names.push(output_name(i));
+            list.push((output_name(i), output_region(program, field, placement.offset)?));
         }
-        if names.len() > 24 {
-            return Err(Diagnostic::error(
-                &codes::UNSUPPORTED,
-                "a model with more than 24 outputs cannot be emitted yet",
-            ));
-        }
-        if !names.is_empty() {
-            let memory = format_ident!("{memory}");
-            statements.extend(quote!(let (#(#names,)*) = #memory.get::<(#(#regions,)*)>();));
+        for part in list.chunks(REGIONS) {
+            let (memory, names) = (format_ident!("{memory}"), part.iter().map(|(name, _)| name));
+            let regions = part.iter().map(|(_, region)| region);
+            statements.extend(quote!(let (#(#names,)*) = #memory.read::<(#(#regions,)*)>();));
         }
     }
     Ok(statements)

@@ -16,6 +16,9 @@ use std::collections::BTreeMap;
 /// Steps that one `#[inline(never)]` function calls: fewer, larger functions make rustc slow, more make calls dear.
 const GROUP: usize = 16;
 
+/// Regions of one memory that the runtime lends at once.
+pub(super) const REGIONS: usize = 48;
+
 /// Writes the steps of a program.
 pub struct Steps<'a> {
     pub(super) program: &'a Program,
@@ -212,10 +215,10 @@ impl<'a> Steps<'a> {
         let mut borrows = TokenStream::new();
         for (space, memory) in [(Space::Arena, "arena"), (Space::State, "state")] {
             let params: Vec<&Param> = views.params.iter().filter(|param| param.space == space).collect();
-            if params.len() > 24 {
+            if params.len() > REGIONS {
                 return Err(Diagnostic::error(
                     &codes::UNSUPPORTED,
-                    "a step with more than 24 tensors cannot be emitted",
+                    format!("a step with more than {REGIONS} tensors cannot be emitted"),
                 ));
             }
             if params.is_empty() {

@@ -131,7 +131,13 @@ pub fn convert(from: ScalarType, to: ElementType, value: TokenStream) -> TokenSt
         F64 if from == ScalarType::F64 => value,
         F64 if from == ScalarType::Bool => quote!(f64::from(u8::from(#value))),
         F64 => quote!((#value as f64)),
-        F16 | Bf16 | F8e4m3 | F8e5m2 | F8e8m0 | F4e2m1 | Nf4 => widen(to, narrow(to, float32(from, value))),
+        F16 | Bf16 | F8e4m3 | F8e5m2 | F8e8m0 | F4e2m1 | Nf4 => {
+            let single = match from {
+                ScalarType::F64 => quote!(rt::cast::f64_to_f32_odd(#value)),
+                _ => float32(from, value),
+            };
+            widen(to, narrow(to, single))
+        }
         I32 if from == ScalarType::I32 => value,
         I64 if from == ScalarType::I64 => value,
         U64 if from == ScalarType::U64 => value,
@@ -148,12 +154,8 @@ pub fn convert(from: ScalarType, to: ElementType, value: TokenStream) -> TokenSt
             let wide = integer("i64");
             quote!((#wide & 0xffff_ffff))
         }
-        U1 => {
-            let truth = truth(from, value);
-            quote!(i32::from(#truth))
-        }
         Boolean => truth(from, value),
-        U2 | U3 | U4 | U6 | I4 => {
+        U1 | U2 | U3 | U4 | U6 | I4 => {
             let mask = Literal::i32_unsuffixed((1 << to.bits()) - 1);
             let byte = integer("u8");
             match to {

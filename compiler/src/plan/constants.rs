@@ -6,7 +6,7 @@ use crate::element::ElementType;
 use crate::program::kernel::{Kernel, KernelKind};
 use crate::program::nest::{Const, Scalar, ScalarType};
 use crate::program::{Buffer, BufferId, Layout, Program, Role};
-use crate::tensor::Tensor;
+use crate::tensor::{Tensor, packed};
 use include_ir_runtime::__private::v1::{HEADER_BYTES, blob_header};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -153,48 +153,7 @@ fn storage_form(buffer: &Buffer) -> Result<Cow<'_, [u8]>, Diagnostic> {
     let size = element_bytes(tensor.element)
         .ok_or_else(|| Diagnostic::error(&codes::UNSUPPORTED, "string constants cannot be compiled"))?;
     Ok(match tensor.element.bits() {
-        bits if bits < 8 => unpack(tensor).into(),
+        bits if bits < 8 => packed::unpack(tensor.element, tensor.bytes.as_slice(), tensor.len()).into(),
         _ => tensor.bytes.as_slice().get(..tensor.len() * size).unwrap_or_default().into(),
     })
-}
-
-/// One value per byte: integers as their value, 4-bit floats as their bits.
-fn unpack(tensor: &Tensor) -> Vec<u8> {
-    let bytes = tensor.bytes.as_slice();
-    let byte = |i: usize| u32::from(bytes.get(i).copied().unwrap_or(0));
-    let three = |group: usize| byte(3 * group) | byte(3 * group + 1) << 8 | byte(3 * group + 2) << 16;
-    let value = |i: usize| -> u8 {
-        let nibble = (byte(i / 2) >> (4 * (i % 2)) & 15) as u8;
-        match tensor.element {
-            ElementType::U1 => (byte(i / 8) >> (7 - i % 8) & 1) as u8,
-            ElementType::U2 => (byte(i / 4) >> (2 * (i % 4)) & 3) as u8,
-            ElementType::I4 => ((nibble << 4) as i8 >> 4) as u8,
-            ElementType::U3 => {
-                // Eight values in three bytes: two low bits each in the first two bytes, the high bits in the third.
-                let (group, at) = (three(i / 8), i % 8);
-                let low = if at < 4 { group >> (2 * (at % 4)) & 3 } else { group >> (8 + 2 * (at % 4)) & 3 };
-                (low | (group >> (16 + at) & 1) << 2) as u8
-            }
-            ElementType::U6 => {
-                let (group, at) = (three(i / 4), i % 4);
-                let low = if at < 2 { group >> (4 * (at % 2)) & 15 } else { group >> (8 + 4 * (at % 2)) & 15 };
-                (low | (group >> (16 + 2 * at) & 3) << 4) as u8
-            }
-            _ => nibble,
-        }
-    };
-    (0..tensor.len()).map(value).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn values_below_a_byte_unpack() {
-        let tensor = Tensor::new(ElementType::I4, vec![3], vec![0xF7, 0x08].into()).unwrap();
-        assert_eq!(unpack(&tensor), [7, 0xFF, 0xF8]);
-        let tensor = Tensor::new(ElementType::U1, vec![3], vec![0b1010_0000].into()).unwrap();
-        assert_eq!(unpack(&tensor), [1, 0, 1]);
-    }
 }

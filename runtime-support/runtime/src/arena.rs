@@ -183,7 +183,10 @@ macro_rules! tuples {
         tuples!($($rest)*);
     };
 }
-tuples!(A B C D E F G H I J K L M N O P Q S T U V X Y Z);
+tuples! {
+    A B C D E F G H I J K L M N O P Q S T U V X Y Z
+    A1 B1 C1 D1 E1 F1 G1 H1 I1 J1 K1 L1 M1 N1 O1 P1 Q1 S1 T1 U1 V1 X1 Y1 Z1
+}
 
 /// Zeroed working memory. Put it in a `static` (it lands in .bss) or in any place the caller owns.
 #[repr(C, align(64))]

@@ -2,6 +2,7 @@
 
 use super::lanes::Lanes;
 use crate::element::ElementType;
+use crate::tensor::packed::{self, is_packed};
 use include_ir_runtime::__private::v1::cast;
 
 /// Row-major copy of a strided tensor.
@@ -13,8 +14,19 @@ pub fn gather(
     offset: i64,
 ) -> Result<Vec<u8>, String> {
     let count: usize = dims.iter().product();
-    if !element.bits().is_multiple_of(8) || element == ElementType::String {
-        return Ok(storage.to_vec()); // packed and string tensors are never laid out otherwise
+    if element == ElementType::String {
+        return Ok(storage.to_vec()); // strings are never laid out otherwise
+    }
+    if is_packed(element) {
+        let mut codes = Vec::with_capacity(count);
+        runs(dims, &strides, offset, |_, start, stride, length| {
+            for i in 0..length {
+                let at = usize::try_from(start + i as i64 * stride).map_err(|_| "a negative element index")?;
+                codes.push(packed::get(element, storage, at));
+            }
+            Ok(())
+        })?;
+        return Ok(packed::pack(element, &codes));
     }
     let size = element.bits() as usize / 8;
     let mut out = vec![0; count.checked_mul(size).ok_or("a tensor does not fit memory")?];
@@ -39,8 +51,18 @@ pub fn scatter(
     offset: i64,
     from: &[u8],
 ) -> Result<(), String> {
-    if !element.bits().is_multiple_of(8) || element == ElementType::String {
-        return Err("a packed tensor is written".to_owned());
+    if element == ElementType::String {
+        return Err("a tensor of strings is written".to_owned());
+    }
+    if is_packed(element) {
+        return runs(dims, &strides, offset, |row, start, stride, length| {
+            for i in 0..length {
+                let at = usize::try_from(start + i as i64 * stride).map_err(|_| "a negative element index")?;
+                let code = packed::get(element, from, row * length + i);
+                packed::put(element, storage, at, code).ok_or("an element lies outside its storage")?;
+            }
+            Ok(())
+        });
     }
     let size = element.bits() as usize / 8;
     runs(dims, &strides, offset, |row, start, stride, length| {
@@ -156,15 +178,12 @@ fn load_packed(
     let mut at = start;
     for lane in part {
         let i = usize::try_from(at).map_err(|_| "an element lies outside its storage")?;
+        let code = packed::get(element, storage, i);
         match (&mut *lanes, element) {
-            (Lanes::I32(v), U1) => v[lane] = i32::from(cast::unpack_u1(storage, i)),
-            (Lanes::I32(v), U2) => v[lane] = i32::from(cast::unpack_u2(storage, i)),
-            (Lanes::I32(v), U3) => v[lane] = i32::from(cast::unpack_u3(storage, i)),
-            (Lanes::I32(v), U4) => v[lane] = i32::from(cast::unpack_u4(storage, i)),
-            (Lanes::I32(v), I4) => v[lane] = i32::from(cast::unpack_i4(storage, i)),
-            (Lanes::I32(v), U6) => v[lane] = i32::from(cast::unpack_u6(storage, i)),
-            (Lanes::F32(v), Nf4) => v[lane] = cast::unpack_nf4(storage, i),
-            (Lanes::F32(v), F4e2m1) => v[lane] = cast::unpack_f4e2m1(storage, i),
+            (Lanes::I32(v), I4) => v[lane] = i32::from(code as i8),
+            (Lanes::I32(v), U1 | U2 | U3 | U4 | U6) => v[lane] = i32::from(code),
+            (Lanes::F32(v), Nf4) => v[lane] = cast::nf4_bits_to_f32(code),
+            (Lanes::F32(v), F4e2m1) => v[lane] = cast::f4e2m1_bits_to_f32(code),
             (_, element) => return Err(format!("elements of type {element} cannot be loaded into this block")),
         }
         at += stride;
@@ -202,9 +221,7 @@ pub fn store(
         (Lanes::I64(v), I64) => wide!(v, 8, |x: i64| x.to_le_bytes()),
         (Lanes::U64(v), U64) => wide!(v, 8, |x: u64| x.to_le_bytes()),
         (Lanes::Bool(v), Boolean) => wide!(v, 1, |x: bool| [u8::from(x)]),
-        (_, element) if element.bits() < 8 && element != String => {
-            store_packed(storage, element, start, stride, lanes, count)
-        }
+        (_, element) if is_packed(element) => store_packed(storage, element, start, stride, lanes, count),
         (_, element) => Err(format!("a block of another type is stored as {element}")),
     }
 }
@@ -244,30 +261,9 @@ fn store_packed(
             _ => None,
         };
         let index = usize::try_from(at).map_err(|_| "a negative element index")?;
-        put_code(storage, element, index, code.ok_or("a block of another type is stored as a packed type")?)?;
+        let code = code.ok_or("a block of another type is stored as a packed type")?;
+        packed::put(element, storage, index, code).ok_or("an element lies outside its storage")?;
         at += stride;
     }
     Ok(())
-}
-
-/// Bit layouts of the packed types: u1 and u3/u6 most significant bit first, u2 and the four-bit types low bits first.
-fn put_code(storage: &mut [u8], element: ElementType, i: usize, code: u8) -> Result<(), String> {
-    let mut set = |byte: usize, shift: usize, mask: u8, bits: u8| {
-        let slot = storage.get_mut(byte).ok_or("an element lies outside its storage")?;
-        *slot = (*slot & !(mask << shift)) | ((bits & mask) << shift);
-        Ok(())
-    };
-    match element {
-        ElementType::U1 => set(i / 8, 7 - i % 8, 1, code),
-        ElementType::U2 => set(i / 4, 2 * (i % 4), 3, code),
-        ElementType::U3 => {
-            set(i / 8 * 3 + i % 8 / 4, 6 - 2 * (i % 4), 3, code)?;
-            set(i / 8 * 3 + 2, 7 - i % 8, 1, code >> 2)
-        }
-        ElementType::U6 => {
-            set(i / 4 * 3 + i % 4 / 2, 4 - 4 * (i % 2), 15, code)?;
-            set(i / 4 * 3 + 2, 6 - 2 * (i % 4), 3, code >> 4)
-        }
-        _ => set(i / 2, 4 * (i % 2), 15, code),
-    }
 }

@@ -301,6 +301,8 @@ pub fn convert(element: ElementType, a: &Lanes, out: &mut Lanes) -> Result<(), S
 /// How one scalar type becomes the others. Integers are taken from the 64-bit value modulo their width.
 struct From<T> {
     to_f32: fn(T) -> f32,
+    /// To f32 on the way to a narrower float: rounded so that the next rounding is right.
+    to_single: fn(T) -> f32,
     to_f64: fn(T) -> f64,
     to_i8: fn(T) -> i32,
     to_u8: fn(T) -> i32,
@@ -313,9 +315,10 @@ struct From<T> {
 }
 
 macro_rules! from_float {
-    ($t:ty, $i8:path, $u8:path, $i16:path, $u16:path, $i32:path, $i64:path, $u64:path, $bool:path) => {
+    ($t:ty, $single:expr, $i8:path, $u8:path, $i16:path, $u16:path, $i32:path, $i64:path, $u64:path, $bool:path) => {
         From {
             to_f32: |x: $t| x as f32,
+            to_single: $single,
             to_f64: |x| x as f64,
             to_i8: |x| i32::from($i8(x)),
             to_u8: |x| i32::from($u8(x)),
@@ -331,6 +334,7 @@ macro_rules! from_float {
 
 const FLOAT32: From<f32> = from_float!(
     f32,
+    |x| x,
     cast::f32_to_i8,
     cast::f32_to_u8,
     cast::f32_to_i16,
@@ -342,6 +346,7 @@ const FLOAT32: From<f32> = from_float!(
 );
 const FLOAT64: From<f64> = from_float!(
     f64,
+    cast::f64_to_f32_odd,
     cast::f64_to_i8,
     cast::f64_to_u8,
     cast::f64_to_i16,
@@ -356,6 +361,7 @@ macro_rules! from_integer {
     ($t:ty) => {
         From {
             to_f32: |x: $t| x as f32,
+            to_single: |x| x as f32,
             to_f64: |x| x as f64,
             to_i8: |x| i32::from(x as i8),
             to_u8: |x| i32::from(x as u8),
@@ -375,6 +381,7 @@ const UINT64: From<u64> = from_integer!(u64);
 
 const BOOLEAN: From<bool> = From {
     to_f32: |x| f32::from(u8::from(x)),
+    to_single: |x| f32::from(u8::from(x)),
     to_f64: |x| f64::from(u8::from(x)),
     to_i8: i32::from,
     to_u8: i32::from,
@@ -392,7 +399,7 @@ fn convert_from<T: Copy>(element: ElementType, a: &[T], out: &mut Lanes, from: &
         (F32, Lanes::F32(out)) => each(a, out, from.to_f32),
         (F16 | Bf16 | F8e4m3 | F8e5m2 | F8e8m0 | F4e2m1 | Nf4, Lanes::F32(out)) => {
             let round = rounding(element)?;
-            each(a, out, |x| round((from.to_f32)(x)));
+            each(a, out, |x| round((from.to_single)(x)));
         }
         (F64, Lanes::F64(out)) => each(a, out, from.to_f64),
         (I8, Lanes::I32(out)) => each(a, out, from.to_i8),
@@ -400,7 +407,7 @@ fn convert_from<T: Copy>(element: ElementType, a: &[T], out: &mut Lanes, from: &
         (I16, Lanes::I32(out)) => each(a, out, from.to_i16),
         (U16, Lanes::I32(out)) => each(a, out, from.to_u16),
         (I32, Lanes::I32(out)) => each(a, out, from.to_i32),
-        (U1, Lanes::I32(out)) => each(a, out, |x| i32::from((from.to_bool)(x))),
+        (U1, Lanes::I32(out)) => each(a, out, |x| (from.to_u8)(x) & 1),
         (U2, Lanes::I32(out)) => each(a, out, |x| (from.to_u8)(x) & 3),
         (U3, Lanes::I32(out)) => each(a, out, |x| (from.to_u8)(x) & 7),
         (U4, Lanes::I32(out)) => each(a, out, |x| (from.to_u8)(x) & 15),

@@ -87,7 +87,7 @@ pub mod digits {
                 let rt::Memory { arena, state, .. } = &mut self.memory;
                 let weights = &super::WEIGHTS;
                 steps_0(cx, arena, inputs, weights);
-                let (output_0,) = arena.get::<(rt::R<[f32; 10], 64>,)>();
+                let (output_0,) = arena.read::<(rt::R<[f32; 10], 64>,)>();
                 Outputs { probabilities: output_0 }
             }
         }

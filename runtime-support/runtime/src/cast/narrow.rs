@@ -20,6 +20,18 @@ pub const NF4: [f32; 16] = [
     1.0,
 ];
 
+/// From `f64`, rounded to odd: an inexact result has an odd last bit, so that rounding it once more, to a narrow float,
+/// gives what rounding once would.
+#[inline(always)]
+#[must_use]
+pub fn f64_to_f32_odd(x: f64) -> f32 {
+    let nearest = x as f32;
+    let back = f64::from(nearest);
+    let above = u32::from(back.abs() > x.abs());
+    let odd = f32::from_bits(nearest.to_bits().wrapping_sub(above) | 1);
+    if back == x || x.is_nan() { nearest } else { odd }
+}
+
 /// Magnitude bits of |x| with `man` mantissa bits and least normal exponent `emin`; unbounded above.
 #[inline(always)]
 fn encode(x: f32, man: u32, emin: i32) -> u32 {
@@ -119,21 +131,17 @@ pub fn f8e5m2_bits_to_f32(bits: u8) -> f32 {
     f16_bits_to_f32(u16::from(bits) << 8)
 }
 
-/// To f8e8m0, a power of two: nearest, ties to the even exponent; negative numbers, NaN and infinity give NaN.
+/// To f8e8m0, a power of two: nearest, ties to the even exponent; saturates, so that zero and negative numbers give the
+/// least power. NaN gives NaN.
 #[inline(always)]
 #[must_use]
 pub fn f32_to_f8e8m0_bits(x: f32) -> u8 {
-    let bits = x.to_bits();
+    let bits = x.to_bits() & 0x7fff_ffff;
     let subnormal = u32::from(bits > 0x0060_0000);
     let normal = (bits + 0x003f_ffff + (bits >> 23 & 1)) >> 23;
-    let code = if bits < 0x0080_0000 { subnormal } else { normal };
-    if x == 0.0 {
-        0
-    } else if x > 0.0 && x < f32::INFINITY {
-        code.min(254) as u8
-    } else {
-        255
-    }
+    let code = if bits < 0x0080_0000 { subnormal } else { normal.min(254) };
+    let code = if x > 0.0 { code } else { 0 };
+    (if x.is_nan() { 255 } else { code }) as u8
 }
 
 /// From f8e8m0.
@@ -152,7 +160,8 @@ pub fn f8e8m0_bits_to_f32(bits: u8) -> f32 {
 #[must_use]
 pub fn f32_to_f4e2m1_bits(x: f32) -> u8 {
     let code = encode(x, 1, 0).min(7);
-    (code | (x.to_bits() >> 28 & 8)) as u8
+    let sign = if x.is_nan() { 0 } else { x.to_bits() >> 28 & 8 };
+    (code | sign) as u8
 }
 
 /// From the low four bits: f4e2m1.

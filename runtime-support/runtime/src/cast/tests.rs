@@ -92,13 +92,25 @@ fn narrow_floats_overflow_as_specified() {
     }
     assert_eq!(
         (f32_to_f8e8m0_bits(1.4), f32_to_f8e8m0_bits(1.6), f32_to_f8e8m0_bits(3.0), f32_to_f8e8m0_bits(-1.0)),
-        (127, 128, 128, 255)
+        (127, 128, 128, 0)
     );
     for code in 0..16 {
         assert_eq!(f32_to_nf4_bits(nf4_bits_to_f32(code)), code);
     }
     assert_eq!((f32_to_nf4_bits(-5.0), f32_to_nf4_bits(9.0), f32_to_nf4_bits(0.03)), (0, 15, 7));
     assert_eq!((F16::from_f32(1.5).to_f32(), f32::from(Bf16::from_f32(-2.0)), F8e5m2(0x3c).to_f32()), (1.5, -2.0, 1.0));
+}
+
+#[test]
+fn rounding_a_double_to_odd_first_rounds_once() {
+    let once = |x: f64| f32_to_f16_bits(f64_to_f32_odd(x));
+    // Just above the middle between two halves: at single precision it is the middle.
+    let above = 1.0 + f64::powi(2.0, -11) + f64::powi(2.0, -40);
+    assert_eq!((f32_to_f16_bits(above as f32), once(above), once(-above)), (0x3c00, 0x3c01, 0xbc01));
+    assert_eq!((once(1.0 + f64::powi(2.0, -11)), once(65519.999_999_999), once(65520.0)), (0x3c00, 0x7bff, 0x7c00));
+    assert_eq!((once(1e300), once(1e-300), once(-0.0), once(f64::NEG_INFINITY)), (0x7c00, 0, 0x8000, 0xfc00));
+    assert!(f64_to_f32_odd(f64::NAN).is_nan());
+    assert_eq!(f64_to_f32_odd(1e300), f32::MAX);
 }
 
 #[test]
