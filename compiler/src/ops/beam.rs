@@ -108,9 +108,8 @@ fn trace(builder: &mut Builder, found: BufferId, steps: &Dim) -> Result<(), Diag
             let mut n = builder.nest(&beams);
             let i = n.map_axes();
             let [batch, beam] = i.as_slice() else { return Err(Diagnostic::internal("beams lack dimensions")) };
-            let (iteration, last) = (n.load(iteration, &[])?, n.index(&(steps.clone() - 1)));
-            let time = n.binary(Binary::Sub, last, iteration);
-            let at = n.as_index(time);
+            let at = steps.clone() - 1 - iteration;
+            let time = n.index(&at);
             let length = n.load(lengths, std::slice::from_ref(batch))?;
             let length = n.cast(ElementType::I64, length);
             let (listed, parent) = (n.binary(Binary::Lt, time, length), n.load(current, &i)?);

@@ -81,7 +81,7 @@ impl Op for Sequence {
             recurrence,
             bias,
             peepholes: None,
-            time: Some(Time { direction: self.direction, steps, lengths, current: None }),
+            time: Some(Time { direction: self.direction, steps, lengths, iteration: &Dim::constant(0) }),
         };
         let initial = self.initial_state(builder, &step, lengths)?;
         let last = if steps.is(1) {
@@ -147,8 +147,8 @@ impl Sequence {
     /// The loop over time; `state` is carried and holds the last state afterwards.
     fn repeat(&self, builder: &mut Builder, step: Step, state: State) -> Result<(), Diagnostic> {
         let Some(time) = step.time else { return Err(Diagnostic::internal("a sequence without time")) };
-        builder.repeat(time.steps, |builder, current| {
-            let step = Step { time: Some(Time { current: Some(current), ..time }), ..step };
+        builder.repeat(time.steps, |builder, iteration| {
+            let step = Step { time: Some(Time { iteration, ..time }), ..step };
             let next = step.advance(builder, state)?;
             self.collect(builder, &step, next)?;
             let pairs = [Some((next.hidden, state.hidden)), next.memory.zip(state.memory)];

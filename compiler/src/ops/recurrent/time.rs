@@ -32,18 +32,11 @@ pub(super) struct Time<'a> {
     pub steps: &'a Dim,
     /// Positions of every row, from 0 to `steps`; `None`: all rows have all positions.
     pub lengths: Option<BufferId>,
-    /// The number of the iteration; `None` where there is only one.
-    pub current: Option<BufferId>,
+    /// The number of the iteration.
+    pub iteration: &'a Dim,
 }
 
 impl Time<'_> {
-    fn iteration(&self, n: &mut NestBuilder) -> Result<Node, Diagnostic> {
-        match self.current {
-            Some(current) => n.load(current, &[]),
-            None => Ok(n.constant(Const::I64(0))),
-        }
-    }
-
     fn length(&self, n: &mut NestBuilder, batch: &Dim) -> Result<Node, Diagnostic> {
         match self.lengths {
             Some(lengths) => n.load(lengths, std::slice::from_ref(batch)),
@@ -56,20 +49,19 @@ impl Time<'_> {
         if self.lengths.is_none() {
             return Ok(None);
         }
-        let (iteration, length) = (self.iteration(n)?, self.length(n, batch)?);
+        let (iteration, length) = (n.index(self.iteration), self.length(n, batch)?);
         Ok(Some(n.binary(Binary::Lt, iteration, length)))
     }
 
     /// The position that belongs to this iteration: the reverse direction starts at the last position of the row.
     /// Positions behind the end of a row keep their place, so that every position is visited once.
     pub fn position(&self, n: &mut NestBuilder, batch: &Dim, direction: &Dim) -> Result<Dim, Diagnostic> {
-        if self.current.is_none() {
-            return Ok(Dim::constant(0));
+        match (self.direction, self.lengths) {
+            (Direction::Forward, _) => return Ok(self.iteration.clone()),
+            (Direction::Reverse, None) => return Ok(self.steps.clone() - 1 - self.iteration),
+            _ => {}
         }
-        let forward = self.iteration(n)?;
-        if self.direction == Direction::Forward {
-            return Ok(n.as_index(forward));
-        }
+        let forward = n.index(self.iteration);
         let (length, one) = (self.length(n, batch)?, n.constant(Const::I64(1)));
         let rest = n.binary(Binary::Sub, length, forward);
         let mut position = n.binary(Binary::Sub, rest, one);

@@ -69,22 +69,20 @@ impl<'a> Builder<'a> {
         result.map(|()| inner)
     }
 
-    /// Appends a loop. `body` appends the steps of one iteration: it gets the buffer that holds the number of the
-    /// iteration, and returns the carried pairs (value at the end of an iteration, value at the start of the next one).
+    /// Appends a loop. `body` appends the steps of one iteration: it gets the number of the iteration, and returns the
+    /// carried pairs (value at the end of an iteration, value at the start of the next one).
     ///
     /// # Errors
     /// What `body` returns.
     pub fn repeat(
         &mut self,
         count: &Dim,
-        body: impl FnOnce(&mut Self, BufferId) -> Result<Vec<(BufferId, BufferId)>, Diagnostic>,
+        body: impl FnOnce(&mut Self, &Dim) -> Result<Vec<(BufferId, BufferId)>, Diagnostic>,
     ) -> Result<(), Diagnostic> {
         let iteration = self.fresh("iteration", 0, count.upper_bound().saturating_sub(1).max(0));
-        let current = self.temporary(ElementType::I64, Vec::new());
         let mut carried = Vec::new();
         let steps = self.inner(|builder| {
-            builder.map(current, |nest, _| Ok(nest.index(&Dim::variable(iteration))))?;
-            carried = body(builder, current)?;
+            carried = body(builder, &Dim::variable(iteration))?;
             Ok(())
         })?;
         let count = count.clone();
