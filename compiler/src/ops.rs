@@ -17,6 +17,7 @@ pub mod find;
 pub mod fourier;
 pub mod gather;
 pub mod generate;
+pub mod grid_sample;
 pub mod interpolate;
 pub mod inverse;
 pub mod io;
@@ -75,6 +76,7 @@ pub const FAMILIES: &[&[OpDef]] = &[
     fourier::OPS,
     gather::OPS,
     generate::OPS,
+    grid_sample::OPS,
     interpolate::OPS,
     inverse::OPS,
     io::OPS,

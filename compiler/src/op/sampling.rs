@@ -1,4 +1,4 @@
-//! Values between the pixels of feature maps, and the lists of regions that detectors take them from.
+//! Values between the elements of images, and the lists of regions that detectors take them from.
 
 use crate::diag::Diagnostic;
 use crate::dim::Dim;
@@ -7,7 +7,7 @@ use crate::fact::Fact;
 use crate::op::operands::{operand, require_equal, same_element, shape_error};
 use crate::op::{InferContext, typing};
 use crate::program::builder::{Builder, NestBuilder};
-use crate::program::nest::{Binary, Const, Node, ReduceFn, Unary};
+use crate::program::nest::{Binary, Const, Node, ReduceFn, ScalarType, Unary};
 use crate::program::{Bound, BufferId};
 use crate::read::Attributes;
 
@@ -244,4 +244,59 @@ pub fn sides(n: &mut NestBuilder, coordinate: Node, size: &Dim) -> Sides {
 pub fn inside(n: &mut NestBuilder, value: Node, low: Node, high: Node) -> Node {
     let (above, below) = (n.binary(Binary::Le, low, value), n.binary(Binary::Le, value, high));
     n.binary(Binary::And, above, below)
+}
+
+/// The type in which elements are weighted: f64 where f32 does not hold all of them.
+pub fn weighted_in(element: ElementType) -> ElementType {
+    match ScalarType::of(element) {
+        Some(ScalarType::F32 | ScalarType::Bool) | None => ElementType::F32,
+        Some(ScalarType::I32) if element.bits() <= 16 => ElementType::F32,
+        _ => ElementType::F64,
+    }
+}
+
+/// A float within the range of an integer type; other types stay as they are.
+pub fn saturated(n: &mut NestBuilder, value: Node, element: ElementType) -> Node {
+    if !element.is_integer() {
+        return value;
+    }
+    let precision = if n.type_of(value) == ScalarType::F64 { 53 } else { 24 };
+    let bits = element.bits().min(64) as i32 - i32::from(element.is_signed());
+    let end = 2f64.powi(bits);
+    // The largest float of the range: the largest integer, where floats are that fine.
+    let high = end - 2f64.powi((bits - precision).max(0));
+    let low = if element.is_signed() { -end } else { 0.0 };
+    let (low, high) = (n.constant_like(value, low), n.constant_like(value, high));
+    let above = n.binary(Binary::Max, value, low);
+    n.binary(Binary::Min, above, high)
+}
+
+/// Keys' cubic function with parameter `a` for distances up to 1: `((a + 2) d - (a + 3)) d d + 1`.
+pub fn cubic_near(n: &mut NestBuilder, distance: Node, a: f64) -> Node {
+    let inner = polynomial(n, distance, &[a + 2.0, -(a + 3.0)]);
+    let square = n.binary(Binary::Mul, inner, distance);
+    let product = n.binary(Binary::Mul, square, distance);
+    let one = n.constant_like(distance, 1.0);
+    n.binary(Binary::Add, product, one)
+}
+
+/// Keys' cubic function with parameter `a` for distances from 1 to 2: `((a d - 5 a) d + 8 a) d - 4 a`.
+pub fn cubic_far(n: &mut NestBuilder, distance: Node, a: f64) -> Node {
+    polynomial(n, distance, &[a, -5.0 * a, 8.0 * a, -4.0 * a])
+}
+
+/// A polynomial by Horner's rule; the highest coefficient first.
+fn polynomial(n: &mut NestBuilder, x: Node, coefficients: &[f64]) -> Node {
+    let mut sum = None;
+    for coefficient in coefficients {
+        let coefficient = n.constant_like(x, *coefficient);
+        sum = Some(match sum {
+            None => coefficient,
+            Some(sum) => {
+                let product = n.binary(Binary::Mul, sum, x);
+                n.binary(Binary::Add, product, coefficient)
+            }
+        });
+    }
+    sum.unwrap_or(x)
 }

@@ -12,9 +12,10 @@ use crate::dim::Dim;
 use crate::element::ElementType;
 use crate::fact::Fact;
 use crate::op::operands::{operand, shape_error};
+use crate::op::sampling::{saturated, weighted_in};
 use crate::op::{InferContext, Op, OpDef, Support, one_output, typing};
 use crate::program::builder::{Builder, NestBuilder};
-use crate::program::nest::{Binary, Const, Node, ReduceFn, ScalarType, Unary};
+use crate::program::nest::{Binary, Const, Node, ReduceFn, Unary};
 use crate::program::{Bound, BufferId};
 use crate::read::Attributes;
 use nearest::Rounding;
@@ -205,7 +206,7 @@ impl Op for Interpolate {
         }
         let mut from = if plan.padded() { pad(builder, x, &plan)? } else { x };
         let kernel = self.kernel(mode, &plan.resizes);
-        let wide = weighted_in(builder.element(x), builder.scalar_type(x)?);
+        let wide = weighted_in(builder.element(x));
         let resizes = ordered(plan.resizes, kernel.rounds_each_pass());
         let Some(last) = resizes.len().checked_sub(1) else {
             builder.reshape(from, out);
@@ -227,15 +228,6 @@ impl Op for Interpolate {
             from = to;
         }
         Ok(())
-    }
-}
-
-/// The type in which elements are weighted: f64 where f32 does not hold all of them.
-fn weighted_in(element: ElementType, scalar: ScalarType) -> ElementType {
-    match scalar {
-        ScalarType::F32 => ElementType::F32,
-        ScalarType::I32 if element.bits() <= 16 => ElementType::F32,
-        _ => ElementType::F64,
     }
 }
 
@@ -330,13 +322,6 @@ fn rounded(n: &mut NestBuilder, value: Node, element: ElementType) -> Node {
     if !element.is_integer() {
         return value;
     }
-    let (bits, signed) = (element.bits().min(64) as i32, element.is_signed());
-    let high = 2f64.powi(bits - i32::from(signed));
-    let low = if signed { -high } else { 0.0 };
-    // The largest float below 2^64 or 2^63, as there is none below 2^32 that f64 does not hold.
-    let high = if bits > 52 { high - high / 4_503_599_627_370_496.0 } else { high - 1.0 };
-    let (low, high) = (n.constant_like(value, low), n.constant_like(value, high));
     let nearest = n.unary(Unary::RoundHalfAway, value);
-    let above = n.binary(Binary::Max, nearest, low);
-    n.binary(Binary::Min, above, high)
+    saturated(n, nearest, element)
 }

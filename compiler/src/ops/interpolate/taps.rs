@@ -6,6 +6,7 @@ use super::sizes::{Resize, Scale};
 use crate::diag::Diagnostic;
 use crate::dim::Dim;
 use crate::element::ElementType;
+use crate::op::sampling::{cubic_far, cubic_near};
 use crate::program::BufferId;
 use crate::program::builder::{Builder, NestBuilder};
 use crate::program::nest::{Binary, Const, Node, ReduceFn, Unary};
@@ -344,25 +345,12 @@ fn stretch(n: &mut NestBuilder, resize: &Resize, all: &[Resize]) -> Node {
     n.select(shrinks, scale, one)
 }
 
-/// Keys' piecewise cubic function with parameter `a`.
-fn keys(n: &mut NestBuilder, d: Node, a: f64) -> Node {
-    let one = n.constant_like(d, 1.0);
-    // ((a + 2) d - (a + 3)) d d + 1
-    let near = with(n, Binary::Mul, d, a + 2.0);
-    let near = with(n, Binary::Sub, near, a + 3.0);
-    let near = n.binary(Binary::Mul, near, d);
-    let near = n.binary(Binary::Mul, near, d);
-    let near = n.binary(Binary::Add, near, one);
-    // ((d - 5) d + 8) d - 4, times a
-    let far = with(n, Binary::Sub, d, 5.0);
-    let far = n.binary(Binary::Mul, far, d);
-    let far = with(n, Binary::Add, far, 8.0);
-    let far = n.binary(Binary::Mul, far, d);
-    let far = with(n, Binary::Sub, far, 4.0);
-    let far = with(n, Binary::Mul, far, a);
-    let two = n.constant_like(d, 2.0);
-    let (is_near, is_far) = (n.binary(Binary::Le, d, one), n.binary(Binary::Lt, d, two));
-    let zero = n.constant_like(d, 0.0);
-    let outer = n.select(is_far, far, zero);
+/// Keys' cubic function with parameter `a` at a distance.
+fn keys(n: &mut NestBuilder, distance: Node, a: f64) -> Node {
+    let (one, two) = (n.constant_like(distance, 1.0), n.constant_like(distance, 2.0));
+    let (near, far) = (cubic_near(n, distance, a), cubic_far(n, distance, a));
+    let (is_near, is_far) = (n.binary(Binary::Le, distance, one), n.binary(Binary::Lt, distance, two));
+    let nothing = n.constant_like(distance, 0.0);
+    let outer = n.select(is_far, far, nothing);
     n.select(is_near, near, outer)
 }
