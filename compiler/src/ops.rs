@@ -6,6 +6,7 @@ pub mod attention;
 pub mod beam;
 pub mod binary;
 pub mod bitwise;
+pub mod colour;
 pub mod comparison;
 pub mod concat;
 pub mod control;
@@ -65,6 +66,7 @@ pub const FAMILIES: &[&[OpDef]] = &[
     beam::OPS,
     binary::OPS,
     bitwise::OPS,
+    colour::OPS,
     comparison::OPS,
     concat::OPS,
     control::OPS,
