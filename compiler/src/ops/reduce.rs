@@ -159,10 +159,9 @@ impl Reduce {
         match self.function {
             Function::L2 => n.unary(Unary::Sqrt, value),
             Function::Mean => reduction::mean(n, value, count),
-            Function::Max | Function::Min if element.is_float() && count.range().min <= 0 => {
-                let limit = element.largest_float();
-                let limit = if self.function == Function::Max { -limit } else { limit };
-                let limit = n.constant_like(value, limit);
+            Function::Max | Function::Min if count.range().min <= 0 => {
+                let (lowest, highest) = limits(element);
+                let limit = n.constant_like(value, if self.function == Function::Max { lowest } else { highest });
                 match count.is(0) {
                     true => limit,
                     false => {
@@ -174,6 +173,16 @@ impl Reduce {
             }
             _ => value,
         }
+    }
+}
+
+/// Lowest and highest finite value of a type; the limits of 64 bits are rounded, and saturate when they become integers.
+fn limits(element: ElementType) -> (f64, f64) {
+    let count = (1u128 << element.bits().min(64)) as f64;
+    match (element.is_float(), element.is_signed()) {
+        (true, _) => (-element.largest_float(), element.largest_float()),
+        (false, true) => (-count / 2.0, count / 2.0 - 1.0),
+        (false, false) => (0.0, count - 1.0),
     }
 }
 

@@ -1,10 +1,14 @@
 //! Sums that run along an axis.
 
-use crate::diag::Diagnostic;
+use crate::diag::{Diagnostic, codes};
+use crate::dim::Dim;
+use crate::element::ElementType;
 use crate::fact::Fact;
 use crate::op::running::Running;
 use crate::op::{InferContext, Op, OpDef, Support, axes, one_output, typing};
+use crate::program::BufferId;
 use crate::program::builder::Builder;
+use crate::program::nest::Binary;
 use std::rc::Rc;
 
 /// The operations of this family.
@@ -24,8 +28,8 @@ pub const OPS: &[OpDef] = &[OpDef {
     support: Support::Full,
 }];
 
-/// CumSum-3: `out[i] = sum(x[0..=i])` along the axis that operand 1 names (default 0); `exclusive` leaves `x[i]` out,
-/// `reverse` sums from the end.
+/// CumSum-3: `out[i] = sum(x[0..=i])` along the axis that operand 1 names (default 0), possibly
+/// only when the model runs; `exclusive` leaves `x[i]` out, `reverse` sums from the end.
 #[derive(Debug)]
 struct CumSum {
     exclusive: bool,
@@ -33,9 +37,17 @@ struct CumSum {
 }
 
 impl CumSum {
-    fn axis(axis: Option<&Fact>, rank: usize) -> Result<usize, Diagnostic> {
-        let axis = axis.map_or(Ok(0), |axis| axes::scalar(axis, "the axis"))?;
-        axes::normalize(axis, rank)
+    /// The axis; `None` where only a run knows it.
+    fn axis(axis: Option<&Fact>, rank: usize) -> Result<Option<usize>, Diagnostic> {
+        let Some(axis) = axis else { return axes::normalize(0, rank).map(Some) };
+        typing::integer(axis.element, "the axis")?;
+        if !axis.dims.iter().all(|dim| dim.is(1)) {
+            return Err(Diagnostic::error(&codes::SHAPE, "the axis is not a scalar"));
+        }
+        match axis.as_i64s() {
+            Some(_) => axes::normalize(axes::scalar(axis, "the axis")?, rank).map(Some),
+            None => axes::normalize(0, rank).map(|_| None),
+        }
     }
 }
 
@@ -50,7 +62,39 @@ impl Op for CumSum {
     fn lower(&self, builder: &mut Builder) -> Result<(), Diagnostic> {
         let (x, out) = (builder.input(0)?, builder.output(0)?);
         let named = (builder.input_count() > 1).then(|| builder.fact(1)).transpose()?;
-        let axis = CumSum::axis(named, builder.dims(out).len())?;
-        Running { axis, exclusive: self.exclusive, reverse: self.reverse }.sum(builder, x, out)
+        let rank = builder.dims(out).len();
+        let running = |axis| Running { axis, exclusive: self.exclusive, reverse: self.reverse };
+        if let Some(axis) = CumSum::axis(named, rank)? {
+            return running(axis).sum(builder, x, out);
+        }
+        let mut sums = Vec::with_capacity(rank);
+        for axis in 0..rank {
+            let sum = builder.temporary(builder.element(out), builder.dims(out));
+            running(axis).sum(builder, x, sum)?;
+            sums.push(sum);
+        }
+        select_axis(builder, out, &sums)
     }
+}
+
+/// `out` becomes the one of the tensors whose number operand 1 gives when the model runs; below zero it counts from the
+/// last one.
+fn select_axis(builder: &mut Builder, out: BufferId, sums: &[BufferId]) -> Result<(), Diagnostic> {
+    let named = builder.input(1)?;
+    builder.map(out, |n, i| {
+        let origin = vec![Dim::constant(0); n.dims(named).len()];
+        let axis = n.load(named, &origin)?;
+        let axis = n.cast(ElementType::I64, axis);
+        let rank = n.index(&Dim::from(sums.len()));
+        let axis = n.binary(Binary::FloorMod, axis, rank);
+        let values = sums.iter().map(|sum| n.load(*sum, i)).collect::<Result<Vec<_>, _>>()?;
+        let mut values = values.into_iter().enumerate();
+        let (_, mut value) = values.next().ok_or_else(|| Diagnostic::internal("a scalar has no axis"))?;
+        for (number, sum) in values {
+            let number = n.index(&Dim::from(number));
+            let chosen = n.binary(Binary::Eq, axis, number);
+            value = n.select(chosen, sum, value);
+        }
+        Ok(value)
+    })
 }
