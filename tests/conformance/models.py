@@ -1,0 +1,111 @@
+"""Builds well-known architectures with random weights as case directories: `models.py FOLDER [PATTERN]`.
+
+Needs torch, torchvision, timm and transformers besides what the node tests need. Every model becomes two cases: `NAME.f32`,
+expected to give what torch gives, and `NAME.f16`, saved with weights in f16 and expected to give what OpenVINO's CPU plugin
+gives for that file.
+"""
+
+import fnmatch
+import json
+import os
+import shutil
+import subprocess
+import sys
+import warnings
+from pathlib import Path
+
+os.environ["HF_HUB_OFFLINE"] = "1"
+warnings.filterwarnings("ignore")
+
+import numpy as np
+import openvino as ov
+import torch
+
+import openvino_case
+from architectures import MODELS
+
+# Relative to the largest expected value: sums of thousands of products in another order.
+ABSOLUTE, RELATIVE = 1e-4, 1e-3
+
+
+def flat(value):
+    """All tensors of an output, in order."""
+    if isinstance(value, torch.Tensor):
+        return [value]
+    if isinstance(value, dict):
+        value = value.values()
+    return [tensor for part in value if part is not None for tensor in flat(part)]
+
+
+class Flat(torch.nn.Module):
+    """A model that takes tensors by position and gives a tuple of tensors."""
+
+    def __init__(self, model):
+        super().__init__()
+        self.model = model
+
+    def forward(self, *inputs):
+        return tuple(flat(self.model(*inputs)))
+
+
+def settle(module):
+    """Weights and statistics of normalisations that are neither zero nor one, so that nothing is an identity."""
+    generator = torch.Generator().manual_seed(1)
+    for part in module.modules():
+        if isinstance(part, torch.nn.modules.batchnorm._NormBase) and part.running_mean is not None:
+            part.running_mean.normal_(0, 0.1, generator=generator)
+            part.running_var.uniform_(0.5, 1.5, generator=generator)
+        if hasattr(part, "weight") and isinstance(part, (torch.nn.LayerNorm, torch.nn.BatchNorm2d, torch.nn.GroupNorm)):
+            part.weight.data.uniform_(0.8, 1.2, generator=generator)
+            part.bias.data.normal_(0, 0.1, generator=generator)
+
+
+def build(name, root):
+    torch.manual_seed(0)
+    with torch.no_grad():
+        module, inputs = MODELS[name]()
+        module = Flat(module).eval()
+        settle(module)
+        expected = [tensor.numpy() for tensor in module(*inputs)]
+        model = ov.convert_model(module, example_input=tuple(inputs), input=[list(i.shape) for i in inputs])
+    arrays = [i.numpy() for i in inputs]
+    scale = max([1e-3] + [float(np.abs(e).max()) for e in expected if e.dtype.kind == "f" and e.size])
+    records = []
+    for half in (False, True):
+        case = f"{name}.{'f16' if half else 'f32'}"
+        wanted = None if half else expected
+        record = openvino_case.write(root / case, model, arrays, wanted, RELATIVE, ABSOLUTE * scale, half)
+        layers = len(ov.Core().read_model(root / case / "model.xml").get_ops())
+        oracle = "OpenVINO" if half else "torch"
+        records.append({"case": case, "layers": layers, "scale": scale, "oracle": oracle, **record})
+    return records
+
+
+def main(root, pattern="*"):
+    """One process per model: a model that kills it or needs too much memory costs only itself."""
+    root.mkdir(parents=True, exist_ok=True)
+    index = root / "index.json"
+    lines = index.read_text().splitlines() if index.exists() else []
+    records = {record["case"]: record for record in map(json.loads, lines)}
+    for name in sorted(name for name in MODELS if fnmatch.fnmatch(name, pattern)):
+        for case in [case for case in records if case in (name, f"{name}.f16", f"{name}.f32")]:
+            del records[case]
+        command = [sys.executable, __file__, "--one", str(root), name]
+        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        found = done.stdout.splitlines()[-1:]
+        if done.returncode == 0 and found:
+            made = json.loads(found[0])
+        else:
+            for half in ("f16", "f32"):
+                shutil.rmtree(root / f"{name}.{half}", ignore_errors=True)
+            made = [{"case": name, "skipped": openvino_case.reason("\n".join(done.stderr.splitlines()[-1:]))}]
+        records.update({record["case"]: record for record in made})
+        print(name, made[0].get("skipped") or [record["openvino"] for record in made], flush=True)
+    index.write_text("".join(json.dumps(records[case]) + "\n" for case in sorted(records)))
+
+
+if __name__ == "__main__":
+    if sys.argv[1] == "--one":
+        print(json.dumps(build(sys.argv[3], Path(sys.argv[2]))))
+    else:
+        main(Path(sys.argv[1]), *sys.argv[2:])
