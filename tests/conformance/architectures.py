@@ -91,7 +91,7 @@ def decoder(name, **arguments):
         import transformers
 
         config = getattr(transformers, f"{name}Config")(**{**SMALL, "use_cache": False, **arguments})
-        module = getattr(transformers, f"{name}ForCausalLM")(config)
+        module = getattr(transformers, "GPT2LMHeadModel" if name == "GPT2" else f"{name}ForCausalLM")(config)
         mask = torch.ones(1, 12, dtype=torch.long)
         return Keywords(module, ["input_ids", "attention_mask"], "logits"), [tokens(), mask]
 

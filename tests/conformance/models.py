@@ -1,4 +1,4 @@
-"""Builds well-known architectures with random weights as case directories: `models.py FOLDER [PATTERN]`.
+"""Builds well-known architectures with random weights as case directories: `models.py FOLDER [PATTERN..]`.
 
 Needs torch, torchvision, timm and transformers besides what the node tests need. Every model becomes two cases: `NAME.f32`,
 expected to give what torch gives, and `NAME.f16`, saved with weights in f16 and expected to give what OpenVINO's CPU plugin
@@ -7,9 +7,9 @@ gives for that file.
 
 import fnmatch
 import json
+import multiprocessing
 import os
 import shutil
-import subprocess
 import sys
 import warnings
 from pathlib import Path
@@ -23,6 +23,8 @@ import torch
 
 import openvino_case
 from architectures import MODELS
+
+FORK = multiprocessing.get_context("fork")
 
 # Relative to the largest expected value: sums of thousands of products in another order.
 ABSOLUTE, RELATIVE = 1e-4, 1e-3
@@ -75,37 +77,51 @@ def build(name, root):
         case = f"{name}.{'f16' if half else 'f32'}"
         wanted = None if half else expected
         record = openvino_case.write(root / case, model, arrays, wanted, RELATIVE, ABSOLUTE * scale, half)
-        layers = len(ov.Core().read_model(root / case / "model.xml").get_ops())
         oracle = "OpenVINO" if half else "torch"
-        records.append({"case": case, "layers": layers, "scale": scale, "oracle": oracle, **record})
+        records.append({"case": case, "scale": scale, "oracle": oracle, **record})
     return records
 
 
-def main(root, pattern="*"):
-    """One process per model: a model that kills it or needs too much memory costs only itself."""
+def child(name, root, sender):
+    try:
+        sender.send(build(name, root))
+    except Exception as error:
+        sender.send(openvino_case.reason(f"{type(error).__name__}: {error}"))
+
+
+def attempt(name, root):
+    """The records of a model. It has a process of its own: one that dies costs only itself."""
+    receiver, sender = FORK.Pipe(False)
+    process = FORK.Process(target=child, args=(name, root, sender))
+    process.start()
+    sender.close()
+    try:
+        result = receiver.recv()
+    except EOFError:
+        result = "the process dies"
+    process.join()
+    if isinstance(result, list):
+        return result
+    for half in ("f16", "f32"):
+        shutil.rmtree(root / f"{name}.{half}", ignore_errors=True)
+    return [{"case": name, "skipped": result}]
+
+
+def main(root, *patterns):
     root.mkdir(parents=True, exist_ok=True)
     index = root / "index.json"
     lines = index.read_text().splitlines() if index.exists() else []
     records = {record["case"]: record for record in map(json.loads, lines)}
-    for name in sorted(name for name in MODELS if fnmatch.fnmatch(name, pattern)):
-        for case in [case for case in records if case in (name, f"{name}.f16", f"{name}.f32")]:
-            del records[case]
-        command = [sys.executable, __file__, "--one", str(root), name]
-        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        found = done.stdout.splitlines()[-1:]
-        if done.returncode == 0 and found:
-            made = json.loads(found[0])
-        else:
-            for half in ("f16", "f32"):
-                shutil.rmtree(root / f"{name}.{half}", ignore_errors=True)
-            made = [{"case": name, "skipped": openvino_case.reason("\n".join(done.stderr.splitlines()[-1:]))}]
+    for name in sorted(MODELS):
+        if not any(fnmatch.fnmatch(name, pattern) for pattern in patterns or "*"):
+            continue
+        made = attempt(name, root)
+        for case in (name, f"{name}.f16", f"{name}.f32"):
+            records.pop(case, None)
         records.update({record["case"]: record for record in made})
+        index.write_text("".join(json.dumps(records[case]) + "\n" for case in sorted(records)))
         print(name, made[0].get("skipped") or [record["openvino"] for record in made], flush=True)
-    index.write_text("".join(json.dumps(records[case]) + "\n" for case in sorted(records)))
 
 
 if __name__ == "__main__":
-    if sys.argv[1] == "--one":
-        print(json.dumps(build(sys.argv[3], Path(sys.argv[2]))))
-    else:
-        main(Path(sys.argv[1]), *sys.argv[2:])
+    main(Path(sys.argv[1]), *sys.argv[2:])

@@ -159,7 +159,7 @@ def write(folder, model, inputs, expected, relative, absolute, half=False):
     inputs = [stored(v, element_type(p)) for v, p in zip(inputs, model.inputs)]
     kinds = [element_type(p) for p in model.outputs]
     allowed = tolerance(kinds, relative, absolute)
-    record = {"static": is_static(model), "operations": operations(folder / "model.xml"), "openvino": "agrees"}
+    record = {"static": is_static(model), "layers": len(model.get_ops()), "operations": operations(folder / "model.xml"), "openvino": "agrees"}
     try:
         got = run_cpu(model, inputs)
     except Exception as error:

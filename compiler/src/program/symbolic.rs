@@ -3,9 +3,12 @@
 //! Integers are [`Dim`]s, so the same definition that folds constants also propagates run-time sizes. Whatever cannot be
 //! said as a size expression is unknown, never guessed. Arithmetic is taken not to wrap: sizes are far from the limits.
 
+use super::interpret::interpret;
 use super::nest::{Access, Binary, Bound, Const, Nest, ReduceFn, Scalar, Unary};
-use super::{BufferId, Program, StepKind};
+use super::{BufferId, Call, Program, Role, Step, StepKind};
 use crate::dim::{Atom, Dim};
+use crate::graph::Interface;
+use crate::tensor::Tensor;
 
 /// A scalar as far as it is known.
 #[derive(Clone, Debug, PartialEq)]
@@ -32,6 +35,7 @@ pub fn evaluate(program: &Program, known: &[(BufferId, Vec<Dim>)], output: Buffe
                 let elements = memory.get(from.0 as usize)?.clone();
                 *memory.get_mut(to.0 as usize)? = elements;
             }
+            StepKind::Call(call) => run_call(program, call, &mut memory)?,
             _ => return None,
         }
     }
@@ -44,6 +48,50 @@ pub fn evaluate(program: &Program, known: &[(BufferId, Vec<Dim>)], output: Buffe
             Symbol::Unknown => None,
         })
         .collect()
+}
+
+/// Runs a function of the runtime, where its operands are integers that are all known.
+fn run_call(program: &Program, call: &Call, memory: &mut [Option<Vec<Symbol>>]) -> Option<()> {
+    let known = call.integers.iter().all(|dim| dim.as_const().is_some());
+    if !known || !call.sizes.is_empty() {
+        return None;
+    }
+    let mut alone = Program::default();
+    let mut inputs = Vec::with_capacity(call.inputs.len());
+    for id in &call.inputs {
+        let buffer = program.buffer(*id);
+        let tensor = match buffer.constant() {
+            Some(tensor) => tensor.clone(),
+            None => {
+                let dims: Option<Vec<usize>> = buffer.dims.iter().map(Dim::as_usize).collect();
+                let elements: Option<Vec<i64>> = memory.get(id.0 as usize)?.as_ref()?.iter().map(constant).collect();
+                Tensor::from_integers(buffer.element, dims?, &elements?)?
+            }
+        };
+        inputs.push(alone.add_constant(&buffer.name, tensor));
+    }
+    let mut outputs = Vec::with_capacity(call.outputs.len());
+    for (i, id) in call.outputs.iter().enumerate() {
+        let buffer = program.buffer(*id);
+        buffer.len().as_const().filter(|n| *n <= MAX_ELEMENTS)?;
+        let output = alone.add_buffer(&buffer.name, buffer.element, buffer.dims.clone(), Role::Output(i));
+        alone.outputs.push((output, Interface::default()));
+        outputs.push(output);
+    }
+    let kind = StepKind::Call(Call { inputs, outputs, ..call.clone() });
+    alone.root.steps.push(Step { kind, origins: Vec::new() });
+    for (id, tensor) in call.outputs.iter().zip(interpret(&alone, &[]).ok()?) {
+        let elements = tensor.to_i64s()?.into_iter().map(|v| Symbol::Integer(Dim::constant(v))).collect();
+        *memory.get_mut(id.0 as usize)? = Some(elements);
+    }
+    Some(())
+}
+
+fn constant(symbol: &Symbol) -> Option<i64> {
+    match symbol {
+        Symbol::Integer(dim) => dim.as_const(),
+        _ => None,
+    }
 }
 
 fn extents(nest: &Nest) -> Option<Vec<i64>> {
@@ -76,9 +124,10 @@ fn run(program: &Program, nest: &Nest, memory: &mut [Option<Vec<Symbol>>]) -> Op
         let mut point = map.to_vec();
         point.resize(extents.len(), 0);
         let values = nodes(program, nest, memory, &point, reduced.as_ref().unwrap_or(&Symbol::Unknown));
-        let slot = position(program, &nest.store, &point, &values).and_then(|at| out.get_mut(at));
-        if let (Some(slot), Some(value)) = (slot, values.get(nest.result as usize)) {
-            *slot = value.clone();
+        match (position(program, &nest.store, &point, &values), values.get(nest.result as usize)) {
+            (Some(at), Some(value)) => out.get_mut(at).into_iter().for_each(|slot| *slot = value.clone()),
+            // Any element may be the one that is stored.
+            _ => out.fill(Symbol::Unknown),
         }
     });
     *memory.get_mut(nest.store.buffer.0 as usize)? = Some(out);
