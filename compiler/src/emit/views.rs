@@ -231,8 +231,8 @@ impl Param {
         if a_stride != b_stride || a_stride == 0 {
             return false;
         }
-        let (a, b) = (a % a_stride, b % a_stride);
-        a + a_row <= a_stride && b + b_row <= a_stride && (a + a_row <= b || b + b_row <= a)
+        let distance = if b >= a { (b - a) % a_stride } else { (a_stride - (a - b) % a_stride) % a_stride };
+        distance >= a_row && distance + b_row <= a_stride
     }
 
     /// The parameter's type.

@@ -44,10 +44,13 @@ impl Span {
         if self.stride != other.stride {
             return false;
         }
-        // Interleaved: same pitch, columns that do not touch and do not wrap into the next row.
-        let (a, b) = (self.off % self.stride, other.off % other.stride);
-        let inside = a + self.row <= self.stride && b + other.row <= other.stride;
-        inside && (a + self.row <= b || b + other.row <= a)
+        // Interleaved: same pitch, and every row of the other one lies between two rows of this one.
+        let stride = self.stride;
+        let distance = match other.off >= self.off {
+            true => (other.off - self.off) % stride,
+            false => (stride - (self.off - other.off) % stride) % stride,
+        };
+        distance >= self.row && distance + other.row <= stride
     }
 }
 

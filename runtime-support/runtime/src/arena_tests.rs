@@ -34,6 +34,22 @@ fn columns_of_one_buffer_interleave() {
 }
 
 #[test]
+fn columns_interleave_wherever_the_buffer_starts() {
+    let mut arena = Arena::<256>::new();
+    // The first column starts 20 bytes into the pitch of 32 that the arena would have.
+    let (mut left, mut right) = arena.get::<(WS<f32, 3, 8, 4, 20>, WS<f32, 5, 8, 4, 32>)>();
+    left.put(2, 1.0);
+    right.put(0, 2.0);
+    let (all,) = arena.get::<(R<[f32; 8], 20>,)>();
+    assert_eq!(&all[2..4], &[1.0, 2.0]);
+    let span = |off, row| Span { off, row, stride: 32, rows: 4, align: 4, write: true };
+    for first in [0, 20, 64] {
+        assert!(span(first, 12).disjoint(&span(first + 12, 20)) && span(first + 12, 20).disjoint(&span(first, 12)));
+        assert!(!span(first, 16).disjoint(&span(first + 12, 20)) && !span(first, 12).disjoint(&span(first + 12, 24)));
+    }
+}
+
+#[test]
 fn views_clip_instead_of_panicking() {
     let mut arena = Arena::<128>::new();
     let (mut y,) = arena.get::<(WS<f32, 3, 8, 4, 0>,)>();
