@@ -16,14 +16,8 @@ use std::rc::Rc;
 pub const OPS: &[OpDef] = &[
     row("BatchToSpace", 2, 2..=17, 4, |_| Ok(Rc::new(BatchToSpace))),
     row("DepthToSpace", 1, 1..=17, 1, |a| depth(a, true)),
-    row("ShuffleChannels", 1, 1..=17, 1, |a| {
-        let (axis, groups) = (a.int_or("axis", 1)?, a.int_or("group", 1)?);
-        if groups < 1 {
-            Err(a.invalid("group", "a positive number"))
-        } else {
-            Ok(Rc::new(ShuffleChannels { axis, groups }))
-        }
-    }),
+    row("ShuffleChannels", 1, 1..=1, 1, shuffle),
+    row("ShuffleChannels", 1, 3..=17, 1, shuffle),
     row("SpaceToBatch", 2, 2..=17, 4, |_| Ok(Rc::new(SpaceToBatch))),
     row("SpaceToDepth", 1, 1..=17, 1, |a| depth(a, false)),
 ];
@@ -148,6 +142,14 @@ impl Op for Depth {
 struct ShuffleChannels {
     axis: i64,
     groups: i64,
+}
+
+fn shuffle(attributes: &Attributes) -> Result<Rc<dyn Op>, Diagnostic> {
+    let (axis, groups) = (attributes.int_or("axis", 1)?, attributes.int_or("group", 1)?);
+    match groups < 1 {
+        true => Err(attributes.invalid("group", "a positive number")),
+        false => Ok(Rc::new(ShuffleChannels { axis, groups })),
+    }
 }
 
 impl Op for ShuffleChannels {
