@@ -141,7 +141,7 @@ impl Op for Multinomial {
         }
         let samples = builder.dims(out).get(1).cloned().unwrap_or_default();
         builder.repeat(&samples, |builder, sample| {
-            draw(builder, [distribution, numbers, sample, out], &[batches.clone(), classes.clone()])
+            draw(builder, [distribution, numbers, out], sample, &[batches.clone(), classes.clone()])
         })
     }
 }
@@ -149,7 +149,8 @@ impl Op for Multinomial {
 /// One sample of every batch; the class that was drawn has no probability afterwards.
 fn draw(
     builder: &mut Builder,
-    [distribution, numbers, sample, out]: [BufferId; 4],
+    [distribution, numbers, out]: [BufferId; 3],
+    sample: &Dim,
     dims: &[Dim; 2],
 ) -> Result<Vec<(BufferId, BufferId)>, Diagnostic> {
     let [batches, classes] = dims;
@@ -157,16 +158,13 @@ fn draw(
     let mut n = builder.nest(std::slice::from_ref(batches));
     let i = n.map_axes();
     let batch = i.first().cloned().unwrap_or_default();
-    let at = n.load(sample, &[])?;
-    let at = n.as_index(at);
-    let number = n.load(numbers, &[batch.clone(), at])?;
+    let number = n.load(numbers, &[batch.clone(), sample.clone()])?;
     let class = chosen(&mut n, distribution, &batch, classes, number)?;
     n.store(drawn, &i, class);
     let mut n = builder.nest(std::slice::from_ref(batches));
     let i = n.map_axes();
-    let (class, at) = (n.load(drawn, &i)?, n.load(sample, &[])?);
-    let at = n.as_index(at);
-    n.store(out, &[i.first().cloned().unwrap_or_default(), at], class);
+    let class = n.load(drawn, &i)?;
+    n.store(out, &[i.first().cloned().unwrap_or_default(), sample.clone()], class);
     let next = builder.temporary(builder.element(distribution), dims.to_vec());
     builder.map(next, |n, i| {
         let [batch, class] = i else { return Err(Diagnostic::internal("a distribution lacks dimensions")) };
