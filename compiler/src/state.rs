@@ -83,6 +83,9 @@ impl InferContext<'_> {
         Ok(Fact::new(state.element, state.dims()))
     }
 
+/// Slots by what is known of their sizes.
+type Alike = BTreeMap<Option<Dim>, Vec<Slot>>;
+
     /// Notes what a run leaves in the variable with this id.
     ///
     /// # Errors
@@ -135,7 +138,7 @@ struct Slot {
 /// A size that changes and has no bound.
 pub fn settle(graph: &mut Graph, known: usize, all: bool, options: &Options) -> Result<bool, Diagnostic> {
     // Sizes that were assumed equal, by what a run makes of them.
-    let mut groups: BTreeMap<(Option<Variable>, Dim), BTreeMap<Option<Dim>, Vec<Slot>>> = BTreeMap::new();
+    let mut groups: BTreeMap<(Option<Variable>, Dim), Alike> = BTreeMap::new();
     for (state, info) in graph.states.iter().enumerate() {
         let open = (0..info.declared.len()).filter(|axis| info.declared[*axis].fixed().is_none());
         for axis in open {

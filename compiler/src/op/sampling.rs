@@ -80,17 +80,16 @@ pub struct Cells {
     pixels: BufferId,
 }
 
+/// First pixel of a cell (second index) of a region (first index), and the first one behind it.
+type Edges<'a> = dyn Fn(&mut NestBuilder, &Dim, &Dim) -> Result<[Node; 2], Diagnostic> + 'a;
+
 impl Cells {
     /// New cells of the regions (operand 1), `count` each: `edges` gives the first pixel of a cell of a region, and the
     /// first one behind it.
     ///
     /// # Errors
     /// What `edges` returns.
-    pub fn new(
-        builder: &mut Builder,
-        count: i64,
-        edges: &dyn Fn(&mut NestBuilder, &Dim, &Dim) -> Result<[Node; 2], Diagnostic>,
-    ) -> Result<Self, Diagnostic> {
+    pub fn new(builder: &mut Builder, count: i64, edges: &Edges) -> Result<Self, Diagnostic> {
         let regions = builder.dims(builder.input(1)?).first().cloned().unwrap_or_default();
         let dims = vec![regions, Dim::constant(count)];
         let first = builder.temporary(ElementType::I64, dims.clone());

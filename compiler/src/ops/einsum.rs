@@ -310,12 +310,12 @@ impl Sum {
         let mut n = builder.nest(&maps.extents);
         let mut reduced = false;
         for label in self.labels(chosen) {
-            if !axes.contains_key(&label) {
+            axes.entry(label).or_insert_with(|| {
                 let size = sizes.get(&label).cloned().unwrap_or(Dim::constant(1));
                 let axis = if size.is(1) { Dim::constant(0) } else { n.reduction_axis(&size) };
                 reduced |= !size.is(1);
-                axes.insert(label, axis);
-            }
+                axis
+            });
         }
         let mut value = None;
         for term in chosen.iter().filter_map(|i| self.terms.get(*i)) {

@@ -100,7 +100,7 @@ impl Scattered {
             floats: Vec::new(),
             sizes: Vec::new(),
         });
-        let rows = builder.temporary(builder.element(self.updates), [&[count.clone()], block].concat());
+        let rows = builder.temporary(builder.element(self.updates), [std::slice::from_ref(&count), block].concat());
         builder.reshape(self.updates, rows);
         let (data, targets) = (self.data, self.targets);
         builder.map(self.out, |n, i| {
@@ -157,7 +157,7 @@ fn pick(
     let winner = n.load(winners, at)?;
     let winner = n.cast(ElementType::I64, winner);
     let row = n.as_index(winner);
-    let index = [&[row.clone()], inner].concat();
+    let index = [std::slice::from_ref(&row), inner].concat();
     n.load_within(rows, &index, vec![Bound { value: row, limit: count.clone() }], old)
 }
 
@@ -220,7 +220,7 @@ impl Op for ScatterUpdate {
             sizes: Vec::new(),
         });
         let (before, after) = (dims.get(..axis).unwrap_or(&[]), dims.get(axis + 1..).unwrap_or(&[]));
-        let rows = builder.temporary(builder.element(updates), [before, &[count.clone()], after].concat());
+        let rows = builder.temporary(builder.element(updates), [before, std::slice::from_ref(&count), after].concat());
         builder.reshape(updates, rows);
         builder.map(out, |n, i| {
             let old = n.load(data, i)?;

@@ -84,7 +84,8 @@ impl Op for FillEmptyRows {
             let otherwise = n.load(default, &origin)?;
             let at = n.load(source, i)?;
             let at = n.as_index(at);
-            n.load_within(values, &[at.clone()], vec![Bound { value: at, limit: count.clone() }], otherwise)
+            let bound = vec![Bound { value: at.clone(), limit: count.clone() }];
+            n.load_within(values, &[at], bound, otherwise)
         })?;
         fill_positions(builder, [positions, source, row, out_positions], &count)
     }

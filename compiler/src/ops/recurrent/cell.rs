@@ -123,7 +123,7 @@ impl Step<'_> {
     }
 
     /// The contribution of the input to a gate.
-    fn from_input(&self, n: &mut NestBuilder, at: &At, gate: i64) -> Result<Node, Diagnostic> {
+    fn input_part(&self, n: &mut NestBuilder, at: &At, gate: i64) -> Result<Node, Diagnostic> {
         let column = at.unit.clone() + gate * self.cell.hidden;
         let direction = at.row.get(1).cloned().unwrap_or_default();
         let position = self.time.map(|time| time.position(n, &at.batch(), &direction)).transpose()?;
@@ -132,14 +132,14 @@ impl Step<'_> {
     }
 
     /// The contribution of the state to a gate.
-    fn from_state(&self, n: &mut NestBuilder, at: &At, gate: i64, products: &Products) -> Result<Node, Diagnostic> {
+    fn state_part(&self, n: &mut NestBuilder, at: &At, gate: i64, products: &Products) -> Result<Node, Diagnostic> {
         let column = at.unit.clone() + (gate - products.first_gate) * self.cell.hidden;
         n.load(products.buffer, &At { row: at.row, unit: &column }.state())
     }
 
     /// The sum that a gate's activation function gets.
     fn sum(&self, n: &mut NestBuilder, at: &At, gate: i64, products: &Products) -> Result<Node, Diagnostic> {
-        let (input, state) = (self.from_input(n, at, gate)?, self.from_state(n, at, gate, products)?);
+        let (input, state) = (self.input_part(n, at, gate)?, self.state_part(n, at, gate, products)?);
         Ok(n.binary(Binary::Add, input, state))
     }
 
@@ -236,10 +236,10 @@ impl Step<'_> {
             let sum = match &hidden {
                 Some(hidden) => self.sum(n, at, 2, hidden)?,
                 None => {
-                    let (product, reset) = (self.from_state(n, at, 2, &gates)?, reset(n, at)?);
+                    let (product, reset) = (self.state_part(n, at, 2, &gates)?, reset(n, at)?);
                     let bias = n.load(self.bias, &at.weights(&[at.unit.clone() + 3 * self.cell.hidden]))?;
                     let product = n.binary(Binary::Add, product, bias);
-                    let (product, input) = (n.binary(Binary::Mul, reset, product), self.from_input(n, at, 2)?);
+                    let (product, input) = (n.binary(Binary::Mul, reset, product), self.input_part(n, at, 2)?);
                     n.binary(Binary::Add, input, product)
                 }
             };

@@ -63,23 +63,18 @@ impl Uses {
     }
 }
 
+/// What a pass makes of the steps of one block.
+type Change<'a> = dyn FnMut(&mut Program, Vec<Step>, &Outside) -> Vec<Step> + 'a;
+
 /// Gives the steps of every block to `change`, those of inner blocks first.
-pub(super) fn for_each_block(
-    program: &mut Program,
-    change: &mut dyn FnMut(&mut Program, Vec<Step>, &Outside) -> Vec<Step>,
-) {
+pub(super) fn for_each_block(program: &mut Program, change: &mut Change) {
     let mut uses = Uses::of(program);
     let steps = std::mem::take(&mut program.root.steps);
     program.root.steps = change_block(program, steps, &mut uses, change);
 }
 
 /// Blocks are nested as deep as the reader allows.
-fn change_block(
-    program: &mut Program,
-    mut steps: Vec<Step>,
-    uses: &mut Uses,
-    change: &mut dyn FnMut(&mut Program, Vec<Step>, &Outside) -> Vec<Step>,
-) -> Vec<Step> {
+fn change_block(program: &mut Program, mut steps: Vec<Step>, uses: &mut Uses, change: &mut Change) -> Vec<Step> {
     for step in &mut steps {
         for block in step.blocks_mut() {
             block.steps = change_block(program, std::mem::take(&mut block.steps), uses, change);

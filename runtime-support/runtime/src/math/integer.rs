@@ -59,21 +59,30 @@ macro_rules! signed {
 #[inline(always)]
 #[must_use]
 pub const fn floor_div_usize(a: usize, b: usize) -> usize {
-    if b == 0 { 0 } else { a / b }
+    match a.checked_div(b) {
+        Some(quotient) => quotient,
+        None => 0,
+    }
 }
 
 /// Quotient of sizes, rounded up; 0 if `b` is 0.
 #[inline(always)]
 #[must_use]
 pub const fn ceil_div_usize(a: usize, b: usize) -> usize {
-    if b == 0 { 0 } else { a / b + (a % b != 0) as usize }
+    match a.checked_div(b) {
+        Some(quotient) => quotient + (!a.is_multiple_of(b)) as usize,
+        None => 0,
+    }
 }
 
 /// Remainder of sizes; 0 if `b` is 0.
 #[inline(always)]
 #[must_use]
 pub const fn floor_mod_usize(a: usize, b: usize) -> usize {
-    if b == 0 { 0 } else { a % b }
+    match a.checked_rem(b) {
+        Some(rest) => rest,
+        None => 0,
+    }
 }
 
 signed! {
@@ -85,14 +94,20 @@ signed! {
 #[inline(always)]
 #[must_use]
 pub const fn div_u64(a: u64, b: u64) -> u64 {
-    if b == 0 { 0 } else { a / b }
+    match a.checked_div(b) {
+        Some(quotient) => quotient,
+        None => 0,
+    }
 }
 
 /// Remainder; 0 if `b` is 0.
 #[inline(always)]
 #[must_use]
 pub const fn mod_u64(a: u64, b: u64) -> u64 {
-    if b == 0 { 0 } else { a % b }
+    match a.checked_rem(b) {
+        Some(rest) => rest,
+        None => 0,
+    }
 }
 
 /// Power, wrapping.

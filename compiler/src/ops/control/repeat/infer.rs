@@ -106,7 +106,7 @@ impl Inference<'_> {
                 .note("its trip count does not end it, and its condition is always true"));
         }
         let name = &self.repeat.name;
-        if iteration.as_const().is_some() && !(count.is(1) && !conditional) {
+        if iteration.as_const().is_some() && (conditional || !count.is(1)) {
             iteration = context.fresh(&format!("{name} iteration"), 0, 0);
         }
         let least = if trips.first == Some(true) { count.range().min.clamp(0, 1) } else { 0 };

@@ -53,7 +53,8 @@ pub(super) fn parts(slice: &Slice, dims: &[Dim]) -> Result<Parts, Diagnostic> {
     }
     let (low, high) = if slice.stride > 0 { (&start, &end) } else { (&end, &start) };
     let inside = |at: &Dim| at.range().max >= 0 && (size.clone() - at).range().max > 0;
-    if !size.is(0) && !(inside(low) && inside(high)) {
+    let within = size.is(0) || inside(low) && inside(high);
+    if !within {
         let message = format!("parts from {start} to {end} of a dimension of size {size}");
         return Err(Diagnostic::error(&codes::VALUE, message));
     }

@@ -94,9 +94,10 @@ fn looked_up_stride(program: &Program, nest: &Nest, operand: &Access, axis: usiz
     }
     let uses = |dim: &Dim| {
         let mut found = dim.uses_axis(axis);
-        dim.for_each_atom(&mut |atom| match atom {
-            Atom::Scalar(node) => found |= depends.get(*node as usize).copied().unwrap_or(false),
-            _ => {}
+        dim.for_each_atom(&mut |atom| {
+            if let Atom::Scalar(node) = atom {
+                found |= depends.get(*node as usize).copied().unwrap_or(false)
+            }
         });
         found
     };

@@ -135,7 +135,6 @@ impl Limits {
 /// The outputs: rows of class, score and corners (f32 `[selected, 6]`), index of the box (i64 `[selected, 1]`), number of
 /// rows per image (i64); working memory: i32 with as many elements as there are rows, i32 with twice and f32 with as many
 /// as there are boxes. Size 0 is the number of selected boxes.
-#[expect(clippy::type_complexity)]
 fn tables<'a>(outputs: &'a mut [Target<'_>]) -> Option<(Table<'a>, Candidates<'a>, &'a mut [i64], &'a mut [f32])> {
     let [rows, indices, found, places, working_indices, working_scores, rest @ ..] = outputs else { return None };
     let table = Table::new(rows.get(), indices.get(), places.get());
