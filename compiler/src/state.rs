@@ -83,9 +83,6 @@ impl InferContext<'_> {
         Ok(Fact::new(state.element, state.dims()))
     }
 
-/// Slots by what is known of their sizes.
-type Alike = BTreeMap<Option<Dim>, Vec<Slot>>;
-
     /// Notes what a run leaves in the variable with this id.
     ///
     /// # Errors
@@ -130,6 +127,9 @@ struct Slot {
     state: usize,
     axis: usize,
 }
+
+/// Slots by what is known of their sizes.
+type Alike = BTreeMap<Option<Dim>, Vec<Slot>>;
 
 /// Compares what the last run of inference assumed of the variables' sizes with what it found; whether assumptions
 /// changed and inference has to run again. `known` is the number of run-time sizes that do not come from inference.
