@@ -13,6 +13,8 @@ pub mod control;
 pub mod convert;
 pub mod convolution;
 pub mod deformable;
+pub mod detection;
+pub mod detectron;
 pub mod einsum;
 pub mod find;
 pub mod fourier;
@@ -31,6 +33,7 @@ pub mod pool;
 pub mod prior;
 pub mod prior_grid;
 pub mod promote;
+pub mod proposals;
 pub mod psroi;
 pub mod quantize;
 pub mod random;
@@ -73,6 +76,8 @@ pub const FAMILIES: &[&[OpDef]] = &[
     convert::OPS,
     convolution::OPS,
     deformable::OPS,
+    detection::OPS,
+    detectron::OPS,
     einsum::OPS,
     find::OPS,
     fourier::OPS,
@@ -91,6 +96,7 @@ pub const FAMILIES: &[&[OpDef]] = &[
     prior::OPS,
     prior_grid::OPS,
     promote::OPS,
+    proposals::OPS,
     psroi::OPS,
     quantize::OPS,
     random::OPS,

@@ -265,16 +265,8 @@ impl NonMaxSuppression {
                 _ => n.binary(Binary::Mul, per_image, images),
             })
         })?;
-        let sizes = vec![builder.found(out, 0)?];
-        builder.call(Call {
-            function: function!(read_sizes),
-            inputs: vec![rows],
-            outputs: Vec::new(),
-            integers: Vec::new(),
-            floats: Vec::new(),
-            sizes,
-        });
-        Ok(())
+        let found = builder.found(out, 0)?;
+        builder.read_sizes(rows, vec![found])
     }
 
     /// Versions 1 to 4: a number of rows that does not depend on the boxes.

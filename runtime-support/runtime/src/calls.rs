@@ -13,7 +13,10 @@ pub mod sort;
 pub mod sparse;
 pub mod unique;
 
-pub use boxes::{matrix_nms, multiclass_nms, non_max_suppression};
+pub use boxes::{
+    detection_output, detectron_detection_output, feature_pyramid, generate_proposals, matrix_nms, multiclass_nms,
+    non_max_suppression, proposal,
+};
 pub use find::non_zero;
 pub use matrix::inverse;
 pub use scatter::{last_writers, scatter_reduce};

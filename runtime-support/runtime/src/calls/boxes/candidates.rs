@@ -132,10 +132,23 @@ impl<'a> Candidates<'a> {
 
     /// Keeps boxes, best first, that kept ones do not suppress.
     pub fn suppress(&mut self, rule: &Rule, overlap: impl Fn(usize, usize) -> f32) {
+        self.suppress_usable(rule, |_| true, overlap);
+    }
+
+    /// Keeps boxes, best first, that are usable and that kept ones do not suppress.
+    pub fn suppress_usable(
+        &mut self,
+        rule: &Rule,
+        usable: impl Fn(usize) -> bool,
+        overlap: impl Fn(usize, usize) -> f32,
+    ) {
         let (mut rule, mut examined) = (*rule, 0);
         while self.kept < rule.keep && examined < rule.examine {
             let Some(next) = self.pop() else { return };
             examined += 1;
+            if !usable(next.index as usize) {
+                continue;
+            }
             match self.decayed(next, &rule, &overlap) {
                 Some(score) if score == next.score => {
                     self.keep(next);

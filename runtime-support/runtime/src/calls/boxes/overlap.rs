@@ -30,6 +30,14 @@ pub fn overlap(a: Corners, b: Corners, offset: f32) -> f32 {
     common / (area_a + area_b - common)
 }
 
+/// Intersection over union of boxes that touch or overlap, else 0; `offset` does not join boxes that are less apart.
+pub fn overlap_touching(a: Corners, b: Corners, offset: f32) -> f32 {
+    let (width, height) = (a[2].min(b[2]) - a[0].max(b[0]), a[3].min(b[3]) - a[1].max(b[1]));
+    let touch = width >= 0.0 && height >= 0.0;
+    let common = (width + offset) * (height + offset);
+    if touch && common > 0.0 { common / (area(a, offset) + area(b, offset) - common) } else { 0.0 }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -42,5 +50,9 @@ mod tests {
         assert_eq!(overlap(whole, [1.0, 1.0, 1.0, 2.0], 0.0), 0.0);
         // Three by three pixels, and the last column of them.
         assert_eq!(overlap(whole, [2.0, 0.0, 2.0, 2.0], 1.0), 1.0 / 3.0);
+        assert_eq!(overlap_touching(whole, [2.0, 0.0, 2.0, 2.0], 1.0), 1.0 / 3.0);
+        assert_eq!(overlap(whole, [2.5, 0.0, 2.5, 2.0], 1.0), 0.5 * 3.0 / (9.0 + 3.0 - 1.5));
+        assert_eq!(overlap_touching(whole, [2.5, 0.0, 2.5, 2.0], 1.0), 0.0);
+        assert_eq!(overlap_touching(whole, [0.0, 0.0, 1.0, 2.0], 0.0), 0.5);
     }
 }

@@ -1,12 +1,15 @@
 //! The selected boxes of all images as rows, the best of every image, in the order that is asked for.
 use super::heap::{self, Entries};
 use super::overlap::Corners;
+use core::ops::Range;
 
 /// What rows are ordered by.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Order {
     /// Score, class, index.
     Score,
+    /// Score, index, class.
+    ScoreIndex,
     /// Class, score, index.
     Class,
     /// Score, present place.
@@ -15,11 +18,25 @@ enum Order {
     ClassStable,
 }
 
+impl Order {
+    fn key(self, class: f32, score: f32, index: i64, place: i64) -> (f32, f32, i64, f32) {
+        match self {
+            Order::Score => (-score, class, index, 0.0),
+            Order::ScoreIndex => (-score, 0.0, index, class),
+            Order::Class => (class, -score, index, 0.0),
+            Order::ScoreStable => (-score, 0.0, place, 0.0),
+            Order::ClassStable => (class, 0.0, place, 0.0),
+        }
+    }
+}
+
 /// Rows of class, score and corners, and the index of every box.
 pub struct Table<'a> {
     rows: &'a mut [[f32; 6]],
     indices: &'a mut [i64],
     places: &'a mut [i32],
+    /// Which rows are the best ones.
+    best: Order,
     order: Order,
     /// First row of the present image.
     start: usize,
@@ -28,19 +45,14 @@ pub struct Table<'a> {
 }
 
 impl Entries for Table<'_> {
-    type Key = (f32, f32, i64);
+    type Key = (f32, f32, i64, f32);
 
     fn key(&self, at: usize) -> Self::Key {
         let at = self.start + at;
         let [class, score, ..] = self.rows.get(at).copied().unwrap_or_default();
         let index = self.indices.get(at).copied().unwrap_or(0);
         let place = i64::from(self.places.get(at).copied().unwrap_or(0));
-        match self.order {
-            Order::Score => (-score, class, index),
-            Order::Class => (class, -score, index),
-            Order::ScoreStable => (-score, 0.0, place),
-            Order::ClassStable => (class, 0.0, place),
-        }
+        self.order.key(class, score, index, place)
     }
 
     fn swap(&mut self, a: usize, b: usize) {
@@ -54,7 +66,20 @@ impl Entries for Table<'_> {
 impl<'a> Table<'a> {
     /// Room for as many rows as all slices have.
     pub fn new(rows: &'a mut [f32], indices: &'a mut [i64], places: &'a mut [i32]) -> Self {
-        Table { rows: rows.as_chunks_mut().0, indices, places, order: Order::Score, start: 0, count: 0 }
+        Table {
+            rows: rows.as_chunks_mut().0,
+            indices,
+            places,
+            best: Order::Score,
+            order: Order::Score,
+            start: 0,
+            count: 0,
+        }
+    }
+
+    /// Of equal scores, the smaller index is better whatever the class.
+    pub fn with_ties_by_index(self) -> Self {
+        Table { best: Order::ScoreIndex, order: Order::ScoreIndex, ..self }
     }
 
     /// Adds a box to the present image, which keeps its best `most`.
@@ -68,7 +93,7 @@ impl<'a> Table<'a> {
             if self.count == most {
                 heap::build(self, self.count, true);
             }
-        } else if self.count > 0 && (-score, row[0], index) < self.key(0) {
+        } else if self.count > 0 && self.order.key(row[0], score, index, 0) < self.key(0) {
             self.set(0, row, index);
             heap::sink(self, 0, self.count, true);
         }
@@ -83,10 +108,10 @@ impl<'a> Table<'a> {
 
     /// Sorts the present image by score or by class, and starts the next one. How many rows it has.
     pub fn finish_image(&mut self, by_class: bool) -> usize {
-        self.order = if by_class { Order::Class } else { Order::Score };
+        self.order = if by_class { Order::Class } else { self.best };
         let count = self.count;
         heap::sort(self, count);
-        self.order = Order::Score;
+        self.order = self.best;
         self.start += count;
         self.count = 0;
         count
@@ -99,6 +124,11 @@ impl<'a> Table<'a> {
         let count = core::mem::take(&mut self.start);
         heap::sort(self, count);
         self.start = count;
+    }
+
+    /// Some rows of finished images.
+    pub fn rows(&self, range: Range<usize>) -> &[[f32; 6]] {
+        self.rows.get(range).unwrap_or(&[])
     }
 
     /// Number of rows of all finished images.
