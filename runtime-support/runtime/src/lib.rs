@@ -9,6 +9,7 @@ extern crate std;
 
 pub mod arena;
 pub mod blob;
+mod blocks;
 pub mod calls;
 pub mod cast;
 pub mod contraction;

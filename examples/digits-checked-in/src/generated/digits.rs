@@ -297,7 +297,7 @@ pub mod digits {
                             let y_row = y.row_mut::<16>(i1 * 16);
                             for j in 0..16usize {
                                 let v0 = x.at(i1 + j * 16);
-                                y_row[j] = v0;
+                                y_row.put(j, v0);
                             }
                         },
                     );
@@ -357,7 +357,7 @@ pub mod digits {
                         10,
                         #[inline(always)]
                         |k2| {
-                            let v0 = x_0[k2];
+                            let v0 = x_0.at(k2);
                             v0
                         },
                     );
@@ -379,10 +379,10 @@ pub mod digits {
                     let v1 = x2.at(0);
                     let y_row = y.row_mut::<10>(0);
                     for j in 0..10usize {
-                        let v0 = x_0[j];
+                        let v0 = x_0.at(j);
                         let v2 = v0 - v1;
                         let v3 = rt::math::exp(v2);
-                        y_row[j] = v3;
+                        y_row.put(j, v3);
                     }
                 },
             );
@@ -397,7 +397,7 @@ pub mod digits {
                         10,
                         #[inline(always)]
                         |k2| {
-                            let v0 = x_0[k2];
+                            let v0 = x_0.at(k2);
                             v0
                         },
                     );
@@ -419,9 +419,9 @@ pub mod digits {
                     let x2_1 = x2.row::<10>(0);
                     let y_row = y.row_mut::<10>(0);
                     for j in 0..10usize {
-                        let v1 = x2_1[j];
+                        let v1 = x2_1.at(j);
                         let v2 = v1 / v0;
-                        y_row[j] = v2;
+                        y_row.put(j, v2);
                     }
                 },
             );

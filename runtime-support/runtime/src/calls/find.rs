@@ -1,5 +1,6 @@
 //! Where elements are, and which ones there are.
 use super::Arguments;
+use crate::blocks::blocks_mut;
 
 /// Positions of the elements of input 0 (u8) that are not zero, in row-major order: output 0 (i64) is `[rank, size 0]`.
 pub fn non_zero(arguments: Arguments<'_>) {
@@ -10,7 +11,7 @@ pub fn non_zero(arguments: Arguments<'_>) {
     let (Some(size), Some(out)) = (arguments.sizes.first_mut(), arguments.outputs.first_mut()) else { return };
     *size = count;
     let mut stride = flags.len();
-    for (dim, row) in x.dims.iter().zip(out.get::<i64>().chunks_exact_mut(count.max(1))) {
+    for (dim, row) in x.dims.iter().zip(blocks_mut(out.get::<i64>(), count)) {
         stride = stride.checked_div(*dim).unwrap_or(0);
         for (slot, at) in row.iter_mut().zip(found()) {
             *slot = at.checked_div(stride).and_then(|i| i.checked_rem(*dim)).unwrap_or(0) as i64;

@@ -1,5 +1,6 @@
 //! Matrices.
 use super::{Arguments, Element, Elements};
+use crate::blocks::{blocks, blocks_mut};
 
 /// The inverses of the square matrices of input 0, `[.., n, n]`: output 0. Output 1 (f64) is working memory of `[n, 2 n]`.
 /// A matrix without inverse gives infinities and NaN.
@@ -21,9 +22,9 @@ fn inverse_of<T: Element>(x: &[T], arguments: &mut Arguments<'_>, widen: fn(T) -
     }
     let [out, rows, ..] = &mut *arguments.outputs else { return };
     let (out, rows): (&mut [T], &mut [f64]) = (out.get(), rows.get());
-    for (matrix, out) in x.chunks_exact(n * n).zip(out.chunks_exact_mut(n * n)) {
+    for (matrix, out) in blocks(x, n * n).zip(blocks_mut(out, n * n)) {
         // The matrix beside the identity: elimination turns the left half into the identity, the right half into the inverse.
-        for (i, row) in rows.chunks_exact_mut(2 * n).enumerate() {
+        for (i, row) in blocks_mut(rows, 2 * n).enumerate() {
             let (left, right) = row.split_at_mut_checked(n).unwrap_or((&mut [], &mut []));
             for (j, slot) in left.iter_mut().enumerate() {
                 let at = if transposed { j * n + i } else { i * n + j };
@@ -32,7 +33,7 @@ fn inverse_of<T: Element>(x: &[T], arguments: &mut Arguments<'_>, widen: fn(T) -
             right.iter_mut().enumerate().for_each(|(j, slot)| *slot = if i == j { 1.0 } else { 0.0 });
         }
         (0..n).for_each(|column| eliminate(rows, n, column));
-        for (row, out) in rows.chunks_exact(2 * n).zip(out.chunks_exact_mut(n)) {
+        for (row, out) in blocks(rows, 2 * n).zip(blocks_mut(out, n)) {
             row.iter().skip(n).zip(out).for_each(|(value, out)| *out = narrow(*value));
         }
     }
@@ -41,7 +42,7 @@ fn inverse_of<T: Element>(x: &[T], arguments: &mut Arguments<'_>, widen: fn(T) -
 /// Makes `column` that of the identity: the row with the largest element there becomes the pivot.
 fn eliminate(rows: &mut [f64], n: usize, column: usize) {
     let (mut pivot, mut largest) = (column, -1.0);
-    for (i, row) in rows.chunks_exact(2 * n).enumerate().skip(column) {
+    for (i, row) in blocks(rows, 2 * n).enumerate().skip(column) {
         let size = row.get(column).map_or(0.0, |value| if *value < 0.0 { -*value } else { *value });
         if size > largest {
             (pivot, largest) = (i, size);
@@ -49,12 +50,12 @@ fn eliminate(rows: &mut [f64], n: usize, column: usize) {
     }
     let Some((above, from_column)) = rows.split_at_mut_checked(column * 2 * n) else { return };
     let Some((row, below)) = from_column.split_at_mut_checked(2 * n) else { return };
-    if let Some(other) = pivot.checked_sub(column + 1).and_then(|i| below.chunks_exact_mut(2 * n).nth(i)) {
+    if let Some(other) = pivot.checked_sub(column + 1).and_then(|i| blocks_mut(below, 2 * n).nth(i)) {
         row.iter_mut().zip(other).for_each(|(a, b)| core::mem::swap(a, b));
     }
     let scale = row.get(column).copied().unwrap_or(0.0);
     row.iter_mut().for_each(|value| *value /= scale);
-    for other in above.chunks_exact_mut(2 * n).chain(below.chunks_exact_mut(2 * n)) {
+    for other in blocks_mut(above, 2 * n).chain(blocks_mut(below, 2 * n)) {
         let factor = other.get(column).copied().unwrap_or(0.0);
         other.iter_mut().zip(&*row).for_each(|(value, pivot)| *value -= factor * pivot);
     }

@@ -1,5 +1,6 @@
 //! Scattering: where updates go, and what becomes of several that go to one place.
 use super::{Arguments, Element, Elements, Target};
+use crate::blocks::{blocks, blocks_mut};
 
 /// For every place, the last update that goes there: output 0 (i32), -1 where there is none. Input 0 (i64) holds the place of
 /// every update; places outside count as none.
@@ -127,7 +128,7 @@ fn scatter_of<T: Number>(data: &[T], updates: &[T], arguments: &mut Arguments<'_
     let (out, counts): (&mut [T], &mut [i32]) = (Target::get(out), Target::get(counts));
     out.iter_mut().zip(data).for_each(|(out, data)| *out = *data);
     counts.fill(i32::from(keep));
-    for (place, update) in places.iter().zip(updates.chunks_exact(block)) {
+    for (place, update) in places.iter().zip(blocks(updates, block)) {
         let Some(at) = usize::try_from(*place).ok() else { continue };
         let Some(count) = counts.get_mut(at) else { continue };
         let Some(slots) = at.checked_mul(block).and_then(|start| out.get_mut(start..)) else { continue };
@@ -141,7 +142,7 @@ fn scatter_of<T: Number>(data: &[T], updates: &[T], arguments: &mut Arguments<'_
         *count = count.saturating_add(1);
     }
     if reduction == Reduction::Mean {
-        for (slots, count) in out.chunks_exact_mut(block).zip(&*counts) {
+        for (slots, count) in blocks_mut(out, block).zip(&*counts) {
             if *count > 1 {
                 slots.iter_mut().for_each(|slot| *slot = slot.over(*count));
             }

@@ -1,5 +1,6 @@
 //! Sorting: the positions of elements in the order of their values.
 use super::{Arguments, Element, Elements};
+use crate::blocks::{blocks, blocks_mut};
 
 /// Sorts positions so that none comes behind one that `before` puts behind it; equal ones keep their order. `scratch` has
 /// the length of `order`. A merge sort from the bottom up: no recursion, no panic whatever `before` says.
@@ -8,7 +9,7 @@ pub fn sort_by(order: &mut [i32], scratch: &mut [i32], before: impl Fn(i32, i32)
     let (Some(mut from), Some(mut to)) = (order.get_mut(..length), scratch.get_mut(..length)) else { return };
     let (mut width, mut swapped) = (1usize, false);
     while width < length {
-        for (run, out) in from.chunks(width.saturating_mul(2)).zip(to.chunks_mut(width.saturating_mul(2))) {
+        for (run, out) in blocks(from, width.saturating_mul(2)).zip(blocks_mut(to, width.saturating_mul(2))) {
             let (left, right) = run.split_at_checked(width).unwrap_or((run, &[]));
             merge(left, right, out, &before);
         }
@@ -58,8 +59,8 @@ fn top_k_of<K: Element + PartialOrd>(x: &[K], arguments: &mut Arguments<'_>) {
     let [out, scratch, ..] = &mut *arguments.outputs else { return };
     let k = out.dim(axis);
     let Some((order, spare)) = scratch.get::<i32>().split_at_mut_checked(count) else { return };
-    let blocks = x.chunks_exact(count.saturating_mul(inner).max(1));
-    for (block, out) in blocks.zip(out.get::<i32>().chunks_exact_mut(k.saturating_mul(inner).max(1))) {
+    let results = blocks_mut(out.get::<i32>(), k.saturating_mul(inner));
+    for (block, out) in blocks(x, count.saturating_mul(inner)).zip(results) {
         for column in 0..inner {
             let key = |i: i32| block.get(i as usize * inner + column);
             let before = |a: i32, b: i32| match (key(a), key(b)) {

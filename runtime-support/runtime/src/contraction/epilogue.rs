@@ -1,4 +1,5 @@
 //! What happens to a finished tile: bias, residual, clamp as data, anything else as a closure over the tile.
+use crate::blocks::blocks_mut;
 use crate::raw::Src;
 
 /// Applied to every output element in this order: + bias, + residual, + old output, clamp, `then`.
@@ -46,7 +47,7 @@ impl Tile<'_> {
     #[inline(always)]
     pub fn rows(&mut self) -> impl Iterator<Item = (usize, &mut [f32])> {
         let (first, cols) = (self.first_row, self.cols);
-        let rows = self.data.chunks_exact_mut(self.stride.max(1));
+        let rows = blocks_mut(self.data, self.stride);
         rows.enumerate().map(move |(i, row)| {
             let cols = cols.min(row.len());
             (first + i, row.get_mut(..cols).unwrap_or_default())

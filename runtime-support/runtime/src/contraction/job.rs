@@ -2,6 +2,7 @@
 use super::kernel::Args;
 use super::table::{Row, step};
 use super::{Contraction, Epilogue, Tile};
+use crate::blocks::{blocks, blocks_mut};
 use crate::raw::{Dst, Src};
 
 /// Most rows and columns of a micro-kernel.
@@ -72,10 +73,7 @@ impl<'a> Job<'a> {
         let args = Args { out: buffer.as_mut_ptr(), buffer: cols, ..args };
         compute(&args);
         let data = buffer.get_mut(..place.rows * cols).unwrap_or_default();
-        let mut rest = &mut *data;
-        for row in args.rows {
-            let Some((values, after)) = rest.split_at_mut_checked(cols) else { break };
-            rest = after;
+        for (row, values) in args.rows.iter().zip(blocks_mut(data, cols)) {
             let values = values.get_mut(..place.cols).unwrap_or_default();
             // SAFETY: row and columns are inside the operands.
             unsafe { self.epilogue(&args, out, row, values) };
@@ -84,10 +82,8 @@ impl<'a> Job<'a> {
             let (first_row, first_col) = (place.first_row, place.first_col);
             then(Tile { batch: self.batch, first_row, first_col, cols: place.cols, stride: cols, data });
         }
-        let mut rest = buffer.get(..place.rows * cols).unwrap_or_default();
-        for row in args.rows {
-            let Some((values, after)) = rest.split_at_checked(cols) else { break };
-            rest = after;
+        let data = buffer.get(..place.rows * cols).unwrap_or_default();
+        for (row, values) in args.rows.iter().zip(blocks(data, cols)) {
             // SAFETY: row and columns are inside the result; the buffer is our own.
             unsafe { core::ptr::copy_nonoverlapping(values.as_ptr(), out.add(row.out), place.cols) };
         }

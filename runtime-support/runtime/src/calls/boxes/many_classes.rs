@@ -4,6 +4,7 @@ use super::candidates::{Candidates, Rule};
 use super::limit;
 use super::overlap::{Corners, area, corner, corners, overlap};
 use super::table::Table;
+use crate::blocks::blocks;
 use crate::math;
 
 /// Selects boxes that no better box of the same class and image overlaps, the best ones of every image.
@@ -62,9 +63,9 @@ pub fn matrix_nms(arguments: Arguments<'_>) {
         false => (1.0 - common) / (1.0 - most + 1e-10),
     };
     let Some((mut table, mut candidates, found, largest)) = tables(arguments.outputs) else { return };
-    let images = corners(boxes.get()).chunks_exact(row.max(1)).zip(scores.get().chunks_exact((row * classes).max(1)));
+    let images = blocks(corners(boxes.get()), row).zip(blocks(scores.get(), row * classes));
     for (image, (slot, (boxes, scores))) in found.iter_mut().zip(images).enumerate() {
-        let scores = scores.chunks_exact(row.max(1)).enumerate();
+        let scores = blocks(scores, row).enumerate();
         for (class, scores) in scores.filter(|(class, _)| *class as i64 != limits.background) {
             candidates.fill(scores.iter().copied(), |score: f32| score > threshold);
             candidates.take(limits.per_class);

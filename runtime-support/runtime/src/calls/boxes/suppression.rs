@@ -5,6 +5,7 @@ use super::heap::{self, Entries};
 use super::limit;
 use super::overlap::{corner, corners, overlap};
 use super::rotated;
+use crate::blocks::blocks;
 
 /// Selects boxes that no better box of the same class and image overlaps.
 ///
@@ -32,11 +33,11 @@ pub fn non_max_suppression(arguments: Arguments<'_>) {
     let mut selected = Selected { indices: indices.get(), scores: selected_scores.get(), count: 0 };
     let mut candidates = Candidates::new(working_indices.get(), working_scores.get());
     let (count, numbers) = (boxes.dim(1), boxes.dim(2));
-    let images = boxes.get::<f32>().chunks_exact((count * numbers).max(1));
-    let classes = scores.get::<f32>().chunks_exact((count * scores.dim(1)).max(1));
+    let images = blocks(boxes.get::<f32>(), count * numbers);
+    let classes = blocks(scores.get::<f32>(), count * scores.dim(1));
     for (image, (boxes, scores)) in (0..).zip(images.zip(classes)) {
         let (plain, turned) = (corners(boxes), boxes.as_chunks().0);
-        for (class, scores) in (0..).zip(scores.chunks_exact(count.max(1))) {
+        for (class, scores) in (0..).zip(blocks(scores, count)) {
             candidates.fill(scores.iter().copied(), |score| score > threshold);
             if numbers == 5 {
                 let turned = |at: usize| turned.get(at).copied().unwrap_or_default();
