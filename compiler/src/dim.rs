@@ -140,6 +140,13 @@ impl Dim {
         self.terms.iter().any(|(product, _)| product.iter().any(|atom| atom.mentions(&me)))
     }
 
+    /// Whether one of these run-time sizes occurs anywhere.
+    pub fn uses_any(&self, variables: &[Variable]) -> bool {
+        let mut found = false;
+        self.for_each_atom(&mut |atom| found |= matches!(atom, Atom::Variable(v) if variables.contains(v)));
+        found
+    }
+
     /// Calls `visit` for every atom, inner ones included.
     pub fn for_each_atom(&self, visit: &mut dyn FnMut(&Atom)) {
         for atom in self.terms.iter().flat_map(|(product, _)| product) {

@@ -360,6 +360,25 @@ impl Step {
         (reads, writes)
     }
 
+    /// Run-time sizes that the step sets, inner blocks included.
+    pub fn sets(&self) -> Vec<Variable> {
+        let mut sizes = Vec::new();
+        let mut pending = vec![self];
+        while let Some(step) = pending.pop() {
+            match &step.kind {
+                StepKind::Size { variable, .. } => sizes.push(*variable),
+                StepKind::Call(call) => sizes.extend(&call.sizes),
+                StepKind::Loop(step) => {
+                    sizes.extend(step.sizes.iter().map(|(variable, _)| *variable));
+                    sizes.extend(step.ran.iter().chain([&step.iteration]));
+                }
+                _ => {}
+            }
+            pending.extend(step.blocks().into_iter().flat_map(|block| &block.steps));
+        }
+        sizes
+    }
+
     /// The blocks in the step.
     pub fn blocks(&self) -> Vec<&Block> {
         match &self.kind {

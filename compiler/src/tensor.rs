@@ -86,6 +86,7 @@ impl Tensor {
                 let narrow: Vec<i32> = values.iter().map(|v| i32::try_from(*v).ok()).collect::<Option<_>>()?;
                 narrow.iter().flat_map(|v| v.to_le_bytes()).collect()
             }
+            ElementType::Boolean => values.iter().map(|v| u8::from(*v != 0)).collect(),
             _ => return None,
         };
         Tensor::new(element, dims, bytes.into())

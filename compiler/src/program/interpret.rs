@@ -144,6 +144,10 @@ impl<'p> Interpreter<'p> {
         let owner = self.program.buffer(storage);
         let count = match owner.role {
             Role::State(_) => usize::try_from(owner.len().upper_bound()).map_err(|_| "a variable has no bound")?,
+            // Steps may find another size while elements are there already.
+            _ if self.is_found(&owner.len()) => {
+                usize::try_from(owner.len().upper_bound()).map_err(|_| "a size has no bound")?
+            }
             _ => self.extent(&owner.len())?,
         };
         let size = owner.element.storage_bytes(count).ok_or("a buffer does not fit memory")?;
@@ -156,6 +160,19 @@ impl<'p> Interpreter<'p> {
             Storage::Absent => Ok(vec![0; size]),
             Storage::Constant(_) => Err("a step writes into a constant or an input".to_owned()),
         }
+    }
+
+    /// Whether a size depends on one that steps find.
+    fn is_found(&self, size: &Dim) -> bool {
+        let mut found = false;
+        size.for_each_atom(&mut |atom| {
+            let info = match atom {
+                Atom::Variable(variable) => self.program.variables.get(variable.id as usize),
+                _ => None,
+            };
+            found |= info.is_some_and(|info| info.source == SizeSource::Step);
+        });
+        found
     }
 
     fn put_back(&mut self, id: BufferId, bytes: Vec<u8>) {
@@ -260,7 +277,11 @@ impl<'p> Interpreter<'p> {
 fn bind_variables(program: &Program, inputs: &[Tensor]) -> Result<Vec<i64>, String> {
     let mut variables = vec![0; program.variables.len()];
     for (slot, info) in variables.iter_mut().zip(&program.variables) {
+        // One operation on its own, with constant operands, has no inputs.
         let SizeSource::Input(input, axis) = info.source else { continue };
+        if program.inputs.is_empty() {
+            continue;
+        }
         let size = inputs.get(input).and_then(|t| t.dims.get(axis)).ok_or("an input has too few dimensions")?;
         *slot = *size as i64;
         if *slot < info.variable.min || *slot > info.variable.max {

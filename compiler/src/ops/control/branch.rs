@@ -2,12 +2,13 @@
 
 use super::condition;
 use crate::diag::{Diagnostic, codes};
+use crate::dim::{Dim, Variable};
 use crate::fact::{Fact, Value};
 use crate::graph::Inline;
 use crate::op::operands::operand;
 use crate::op::{InferContext, Op};
 use crate::program::builder::Builder;
-use crate::program::{Block, BufferId, StepKind};
+use crate::program::{Block, BufferId, Step, StepKind};
 use crate::read::{Attributes, Body};
 use std::rc::Rc;
 
@@ -57,19 +58,30 @@ impl Wiring {
     /// The branch with copies of its results into those of the operation.
     fn lower(&self, body: usize, builder: &mut Builder) -> Result<Block, Diagnostic> {
         let parameters: Vec<BufferId> = self.operands.iter().map(|i| builder.input(*i)).collect::<Result<_, _>>()?;
-        let (mut steps, results) = builder.body(body, &parameters)?;
-        let copies = builder.inner(|builder| {
-            for (i, result) in self.results.iter().enumerate() {
-                let from = *results.get(*result).ok_or_else(|| Diagnostic::internal("a branch lacks a result"))?;
-                let to = builder.output(i)?;
-                for (open, size) in builder.dims(to).iter().zip(builder.dims(from)) {
-                    builder.set_size(open, size);
+        let (body, results) = builder.body(body, &parameters)?;
+        let found: Vec<Variable> = body.iter().flat_map(Step::sets).collect();
+        let mut copies = Vec::with_capacity(self.results.len());
+        for (i, result) in self.results.iter().enumerate() {
+            let from = *results.get(*result).ok_or_else(|| Diagnostic::internal("a branch lacks a result"))?;
+            copies.push((from, builder.output(i)?));
+        }
+        // Sizes of results that the branch need not find are known before it writes them.
+        let mut sizes = |early: bool| {
+            builder.inner(|builder| {
+                for (from, to) in &copies {
+                    for (open, size) in builder.dims(*to).iter().zip(builder.dims(*from)) {
+                        if size.uses_any(&found) != early {
+                            builder.set_size(open, size);
+                        }
+                    }
                 }
-                builder.copy(from, to)?;
-            }
-            Ok(())
-        })?;
-        steps.extend(copies);
+                Ok(())
+            })
+        };
+        let (mut steps, late) = (sizes(true)?, sizes(false)?);
+        steps.extend(body);
+        steps.extend(late);
+        steps.extend(builder.inner(|builder| copies.iter().try_for_each(|(from, to)| builder.copy(*from, *to)))?);
         Ok(Block { steps })
     }
 }
@@ -105,7 +117,7 @@ impl Branch {
             return Err(Diagnostic::error(&codes::SHAPE, message)
                 .note("both branches must give the same element type and number of dimensions"));
         }
-        let mut dim = |(axis, (a, b)): (usize, (&crate::dim::Dim, &crate::dim::Dim))| {
+        let mut dim = |(axis, (a, b)): (usize, (&Dim, &Dim))| {
             let (low, high) = (a.range(), b.range());
             let name = format!("{}_{i}_{axis}", self.name);
             if a == b { a.clone() } else { context.fresh(&name, low.min.min(high.min).max(0), low.max.max(high.max)) }

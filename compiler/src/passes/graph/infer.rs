@@ -2,6 +2,7 @@
 
 use crate::diag::{Diagnostic, Diagnostics, codes, quote};
 use crate::dim::product;
+use crate::element::ElementType;
 use crate::fact::{Fact, MAX_SYMBOLIC, Value};
 use crate::graph::{Graph, Node, NodeId, ROOT, RegionId, ValueId, VariableInfo};
 use crate::lower::lower_node;
@@ -156,8 +157,8 @@ fn find_values(graph: &Graph, node: &Node, facts: &[Fact], outputs: &mut [Fact])
     }
     let known: Vec<(BufferId, Vec<crate::dim::Dim>)> = operands(&program, facts);
     for (fact, (buffer, _)) in outputs.iter_mut().zip(&program.outputs) {
-        let integers =
-            fact.element.is_integer() && product(&fact.dims).as_const().is_some_and(|n| n <= MAX_SYMBOLIC as i64);
+        let integers = (fact.element.is_integer() || fact.element == ElementType::Boolean)
+            && product(&fact.dims).as_const().is_some_and(|n| n <= MAX_SYMBOLIC as i64);
         if let (true, Some(sizes)) = (integers, symbolic::evaluate(&program, &known, *buffer)) {
             fact.value = constant_or_sizes(fact, sizes);
         }

@@ -2,7 +2,7 @@
 
 use super::blocks::{Outside, for_each_block};
 use crate::diag::Diagnostics;
-use crate::dim::{Atom, Dim, Interval, product};
+use crate::dim::{Atom, Dim, Interval, Variable, product};
 use crate::options::Options;
 use crate::program::nest::{Nest, Scalar};
 use crate::program::{BufferId, Layout, Program, Role, Step, StepKind};
@@ -43,6 +43,7 @@ fn embed_block(program: &mut Program, mut steps: Vec<Step>, outside: &Outside, f
             && points == program.buffer(from).len()
             && may_embed(program, from, *to)
             && !readers.between(program, from, *to, last)
+            && !readers.sizes_change(program, from, *to, last)
         {
             let index: Vec<Dim> = distance.iter().map(|d| Dim::constant(*d)).collect();
             let offset = program.address(*to, &index);
@@ -76,12 +77,15 @@ struct Readers {
     reads: BTreeMap<BufferId, Vec<usize>>,
     /// First step that writes a storage.
     first_write: BTreeMap<BufferId, usize>,
+    /// Run-time sizes that steps set.
+    sets: Vec<(usize, Variable)>,
 }
 
 impl Readers {
     fn new(program: &Program, steps: &[Step]) -> Self {
-        let mut readers = Readers { reads: BTreeMap::new(), first_write: BTreeMap::new() };
+        let mut readers = Readers { reads: BTreeMap::new(), first_write: BTreeMap::new(), sets: Vec::new() };
         for (i, step) in steps.iter().enumerate() {
+            readers.sets.extend(step.sets().into_iter().map(|variable| (i, variable)));
             let (reads, writes) = step.accesses();
             for buffer in reads {
                 readers.reads.entry(program.buffer(buffer).layout.storage).or_default().push(i);
@@ -99,6 +103,15 @@ impl Readers {
         let (from, to) = (program.buffer(from).layout.storage, program.buffer(to).layout.storage);
         let first = self.first_write.get(&from).copied().unwrap_or(0);
         self.reads.get(&to).is_some_and(|steps| steps.iter().any(|step| (first..=last).contains(step)))
+    }
+
+    /// Whether it is found in the same time where elements of `to` lie.
+    fn sizes_change(&self, program: &Program, from: BufferId, to: BufferId, last: usize) -> bool {
+        let first = self.first_write.get(&program.buffer(from).layout.storage).copied().unwrap_or(0);
+        let inside = self.sets.iter().filter(|(step, _)| (first..=last).contains(step));
+        let sizes: Vec<Variable> = inside.map(|(_, variable)| *variable).collect();
+        let layout = &program.buffer(to).layout;
+        layout.strides.iter().chain([&layout.offset]).any(|dim| dim.uses_any(&sizes))
     }
 }
 
