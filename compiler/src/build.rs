@@ -6,6 +6,7 @@ mod interface;
 mod pre_process;
 
 use crate::diag::{Diagnostic, Diagnostics, codes};
+use crate::extension::Extension;
 use crate::graph::{Graph, Origin, ROOT, RegionId, ValueId};
 use crate::op::lookup;
 use crate::options::Options;
@@ -19,6 +20,7 @@ pub fn build(net: &Net, source: &Source, options: &Options, diagnostics: &mut Di
     let mut building = Building {
         net,
         region: ROOT,
+        extensions: &options.extensions,
         graph: Graph::new(&net.name),
         outputs: vec![Vec::new(); net.layers.len()],
         weights: constants::shared(source),
@@ -39,6 +41,8 @@ struct Building<'a> {
     net: &'a Net,
     /// The region that the layers of `net` go to.
     region: RegionId,
+    /// Operations that the user added.
+    extensions: &'a [Extension],
     graph: Graph,
     /// Values of every layer's outputs.
     outputs: Vec<Vec<ValueId>>,
@@ -92,7 +96,7 @@ impl<'a> Building<'a> {
     }
 
     fn operation(&mut self, index: usize, layer: &'a Layer) -> Result<(), Diagnostic> {
-        let row = lookup(layer)?;
+        let row = lookup(layer, self.extensions)?;
         if !row.inputs.contains(&layer.inputs.len()) {
             let message = format!("{} has {} inputs, {}", layer.describe(), layer.inputs.len(), expected(&row.inputs));
             return Err(Diagnostic::error(&codes::EDGE, message).at(layer.span));
@@ -102,7 +106,7 @@ impl<'a> Building<'a> {
         self.diagnostics.extend(attributes.finish(row.ignorable));
         let inputs = self.inputs(layer)?;
         let regions = layer.bodies.iter().map(|body| self.body(body)).collect();
-        let node = self.graph.add_node(self.region, op, inputs, (row.outputs)(layer), origin(layer));
+        let node = self.graph.add_node(self.region, op, inputs, row.outputs, origin(layer));
         self.graph.node_mut(node).regions = regions;
         let outputs = self.graph.node(node).outputs.clone();
         if !outputs.is_empty() {

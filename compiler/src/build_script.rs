@@ -2,6 +2,7 @@
 
 use crate::artifact;
 use crate::diag::{Diagnostic, Diagnostics, codes};
+use crate::extension::Extension;
 use crate::options::{Options, WeightsFile};
 use crate::source::{Source, Weights};
 use std::fmt;
@@ -46,10 +47,17 @@ impl Build {
         Build { model: model.as_ref().to_path_buf(), options: Options::default(), out_dir: None }
     }
 
-    /// Sets all options.
+    /// Sets all options, added operations included.
     #[must_use]
     pub fn options(mut self, options: Options) -> Self {
         self.options = options;
+        self
+    }
+
+    /// Adds an operation to the compiler's own.
+    #[must_use]
+    pub fn operation(mut self, extension: Extension) -> Self {
+        self.options.extensions.push(extension);
         self
     }
 

@@ -10,6 +10,7 @@ pub mod diag;
 pub mod dim;
 pub mod element;
 pub mod emit;
+pub mod extension;
 pub mod fact;
 pub mod graph;
 pub mod lower;

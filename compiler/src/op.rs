@@ -10,7 +10,7 @@ mod table;
 pub mod typing;
 pub mod window;
 
-pub use table::{OpDef, Support, lookup, one_output};
+pub use table::{Definition, OpDef, Support, lookup, one_output};
 
 use crate::diag::Diagnostic;
 use crate::dim::{Dim, Variable};
@@ -19,13 +19,14 @@ use crate::graph::{Inline, SizeSource, VariableInfo};
 use crate::options::Bound;
 use crate::program::builder::Builder;
 use crate::state::StateInfo;
+use std::any::Any;
 use std::fmt::Debug;
 
 /// One operation with its attributes.
 ///
 /// There are three methods and no more: what an operation does is said by its nests, and everything else (folding,
 /// fusion, kernels, the oracle) is derived from these.
-pub trait Op: Debug {
+pub trait Op: Debug + Any {
     /// Properties that passes may ask for; they never ask for a name.
     fn props(&self) -> Props {
         Props::default()

@@ -7,6 +7,7 @@ pub use values::{
 };
 
 use crate::diag::{Diagnostic, codes, quote};
+use crate::extension::Extension;
 use std::path::PathBuf;
 
 /// One row of [`Options::TABLE`]: what the fronts need in order to offer an option.
@@ -33,6 +34,8 @@ macro_rules! options {
         #[derive(Clone, Debug, Default, PartialEq)]
         pub struct Options {
             $( $(#[doc = $doc])+ pub $name: options!(@type $kind $type), )+
+            /// Operations that are added to the compiler's own: no key and no flag, because they are code.
+            pub extensions: Vec<Extension>,
             /// Where the generated code finds its weights; set by the fronts, which know where they write.
             #[doc(hidden)]
             pub weights_file: WeightsFile,
@@ -104,6 +107,13 @@ options! {
 }
 
 impl Options {
+    /// Adds an operation to the compiler's own.
+    #[must_use]
+    pub fn operation(mut self, extension: Extension) -> Self {
+        self.extensions.push(extension);
+        self
+    }
+
     /// Sets an option from text, as in `options.set("shape", "x=1..8,3,224,224")`. A switch takes `true` or `false`.
     ///
     /// # Errors

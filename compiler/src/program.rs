@@ -151,10 +151,11 @@ impl Loop {
     }
 }
 
-/// A function of the runtime that is no loop nest.
+/// A function that is no loop nest, of the runtime or of the user.
 #[derive(Clone, Copy, Debug)]
 pub struct Function {
-    /// Its name in the runtime's module `calls`.
+    /// Its name in the runtime's module `calls`, or the path of the user's function in the crate that includes the generated
+    /// code: `crate::filters::median`.
     pub name: &'static str,
     /// The function itself: the interpreter calls what generated code calls.
     pub run: calls::Function,

@@ -4,7 +4,7 @@ use super::dims::Scope;
 use super::nodes::unparen;
 use super::types;
 use super::views::Views;
-use crate::diag::Diagnostic;
+use crate::diag::{Diagnostic, codes, quote as quoted};
 use crate::dim::{Dim, product};
 use crate::plan::capacity;
 use crate::program::nest::Const;
@@ -30,7 +30,7 @@ pub fn body(program: &Program, views: &Views, call: &Call) -> Result<TokenStream
         None => unparen(scope.signed(dim)),
     });
     let floats = call.floats.iter().map(|value| types::constant(Const::F32(*value)));
-    let function = format_ident!("{}", call.function.name);
+    let function = function(call.function.name)?;
     let count = Literal::usize_unsuffixed(call.sizes.len());
     let (before, sizes, after) = match call.sizes.is_empty() {
         true => (TokenStream::new(), quote!(&mut []), TokenStream::new()),
@@ -40,7 +40,7 @@ pub fn body(program: &Program, views: &Views, call: &Call) -> Result<TokenStream
     Ok(quote! {
         #before
         #declare
-        rt::calls::#function(rt::Arguments {
+        #function(rt::Arguments {
             inputs: &[#(#inputs),*],
             outputs: &mut [#(#outputs),*],
             integers: &[#(#integers),*],
@@ -49,6 +49,17 @@ pub fn body(program: &Program, views: &Views, call: &Call) -> Result<TokenStream
         });
         #after
     })
+}
+
+/// A function of the runtime, or a path of the user's.
+fn function(name: &str) -> Result<TokenStream, Diagnostic> {
+    if !name.contains("::") {
+        let name = format_ident!("{name}");
+        return Ok(quote!(rt::calls::#name));
+    }
+    let path: Result<syn::Path, _> = syn::parse_str(name);
+    path.map(|path| quote!(#path))
+        .map_err(|_| Diagnostic::error(&codes::OPTION, format!("{} is not the path of a function", quoted(name))))
 }
 
 /// While the function runs, the sizes that it finds are their bounds: the capacity of its results.

@@ -2,6 +2,7 @@
 
 use super::Op;
 use crate::diag::{Diagnostic, codes, quote};
+use crate::extension::Extension;
 use crate::ops::FAMILIES;
 use crate::read::{Attributes, Layer};
 use std::ops::RangeInclusive;
@@ -36,16 +37,53 @@ pub struct OpDef {
     pub support: Support,
 }
 
+/// What the build stage needs of an operation.
+pub struct Definition<'a> {
+    /// Number of operands.
+    pub inputs: RangeInclusive<usize>,
+    /// Number of results.
+    pub outputs: usize,
+    /// Reads the attributes.
+    pub parse: &'a dyn Fn(&Attributes) -> Result<Rc<dyn Op>, Diagnostic>,
+    /// Attributes that are legal and mean nothing here.
+    pub ignorable: &'static [&'static str],
+}
+
 /// An operation with one result.
 pub fn one_output(_: &Layer) -> usize {
     1
 }
 
-/// The row for a layer's type and opset (`opset8`; the extension opsets count as opset6).
+/// The operation of a layer's type and opset (`opset8`; the extension opsets count as opset6): one of `extensions`, or the
+/// compiler's own.
 ///
 /// # Errors
 /// An unknown type, an unknown opset, or a type that is not in that opset.
-pub fn lookup(layer: &Layer) -> Result<&'static OpDef, Diagnostic> {
+pub fn lookup<'a>(layer: &Layer, extensions: &'a [Extension]) -> Result<Definition<'a>, Diagnostic> {
+    if let Some(extension) = extensions.iter().find(|extension| extension.is_for(layer)) {
+        return Ok(Definition {
+            inputs: extension.inputs.clone(),
+            outputs: extension.outputs,
+            parse: &*extension.parse,
+            ignorable: &[],
+        });
+    }
+    let row = row(layer).map_err(|diagnostic| match is_standard(&layer.opset) {
+        true => diagnostic,
+        false => diagnostic.note(
+            "operations of other opsets are added in a build script, with `Build::operation`; \
+             `irc` and `include_ir!` know none",
+        ),
+    })?;
+    Ok(Definition {
+        inputs: row.inputs.clone(),
+        outputs: (row.outputs)(layer),
+        parse: &row.parse,
+        ignorable: row.ignorable,
+    })
+}
+
+fn row(layer: &Layer) -> Result<&'static OpDef, Diagnostic> {
     let rows =
         || FAMILIES.iter().flat_map(|family| family.iter()).filter(|row| row.name.eq_ignore_ascii_case(&layer.kind));
     if rows().next().is_none() {
@@ -65,6 +103,11 @@ pub fn lookup(layer: &Layer) -> Result<&'static OpDef, Diagnostic> {
             .at(layer.opset_span)
             .help(format!("it is supported in {}", versions.join(" and ")))
     })
+}
+
+/// Whether a layer's `version` is of the form `opset8`.
+fn is_standard(opset: &str) -> bool {
+    opset.strip_prefix("opset").is_some_and(|number| number.bytes().all(|b| b.is_ascii_digit()))
 }
 
 /// Operations that files name with the opset `extension` or `experimental`; opset6 standardised them.

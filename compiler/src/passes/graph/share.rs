@@ -3,13 +3,14 @@
 use crate::diag::Diagnostics;
 use crate::graph::{Graph, ValueId};
 use crate::options::Options;
+use std::any::{Any, TypeId};
 use std::collections::BTreeMap;
 
-/// Operations are equal if their attributes (the debug form, which names all of them) and operands are.
+/// Operations are equal if their types, attributes (the debug form, which names all of them) and operands are.
 pub fn share(graph: &mut Graph, _: &Options, _: &mut Diagnostics) {
     let mut replacement: Vec<ValueId> = (0..graph.values.len() as u32).map(ValueId).collect();
     for region in graph.live_regions() {
-        let mut seen: BTreeMap<(String, Vec<ValueId>), Vec<ValueId>> = BTreeMap::new();
+        let mut seen: BTreeMap<(TypeId, String, Vec<ValueId>), Vec<ValueId>> = BTreeMap::new();
         let mut kept = Vec::new();
         for id in &graph.region(region).nodes {
             let node = graph.node(*id);
@@ -18,14 +19,15 @@ pub fn share(graph: &mut Graph, _: &Options, _: &mut Diagnostics) {
                 continue;
             }
             let inputs: Vec<ValueId> = node.inputs.iter().map(|input| replacement[input.0 as usize]).collect();
-            match seen.get(&(format!("{:?}", node.op), inputs.clone())) {
+            let key = ((&*node.op as &dyn Any).type_id(), format!("{:?}", node.op), inputs);
+            match seen.get(&key) {
                 Some(first) if first.len() == node.outputs.len() => {
                     for (output, same) in node.outputs.iter().zip(first) {
                         replacement[output.0 as usize] = *same;
                     }
                 }
                 _ => {
-                    seen.insert((format!("{:?}", node.op), inputs), node.outputs.clone());
+                    seen.insert(key, node.outputs.clone());
                     kept.push(*id);
                 }
             }
