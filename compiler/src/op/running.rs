@@ -28,8 +28,8 @@ struct Window {
 }
 
 impl Running {
-    /// Writes the sums of `from` to `to`, a buffer of the same dimensions. A window sum of at most 16 elements, then sums
-    /// of 16 such windows, and so on until a window holds the whole axis: n log n additions in nests without a
+    /// Writes the sums of `from` to `to`, a buffer of the same dimensions. A window sum of at most 16 elements, then
+    /// sums of 16 such windows, and so on until a window holds the whole axis: n log n additions in nests without a
     /// dependency from element to element.
     ///
     /// # Errors

@@ -23,9 +23,9 @@ pub const OPS: &[OpDef] = &[OpDef {
     support: Support::Full,
 }];
 
-/// GatherTree-1: `[time, batch, beam]`, the tokens of every beam, found from its last one back through its parents; only
-/// end tokens behind the first one, and from the length of the sequence on. Operands: tokens and parents of all beams at
-/// all times, lengths of the sequences, end token.
+/// GatherTree-1: `[time, batch, beam]`, the tokens of every beam, found from its last one back through its parents;
+/// only end tokens behind the first one, and from the length of the sequence on. Operands: tokens and parents of all
+/// beams at all times, lengths of the sequences, end token.
 #[derive(Debug)]
 struct GatherTree;
 

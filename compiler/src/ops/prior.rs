@@ -248,8 +248,8 @@ fn clustered(attributes: &Attributes) -> Result<Rc<dyn Op>, Diagnostic> {
     }))
 }
 
-/// Columns of the table of boxes: distance of a corner from the centre of the cell, half the extent with a sign, and the
-/// interval of results.
+/// Columns of the table of boxes: distance of a corner from the centre of the cell, half the extent with a sign, and
+/// the interval of results.
 const COLUMNS: usize = 4;
 
 impl Priors {

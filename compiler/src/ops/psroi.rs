@@ -1,4 +1,4 @@
-//! Position-sensitive pooling of regions, where every cell has channels of its own: PSROIPooling, DeformablePSROIPooling.
+//! Position-sensitive pooling of regions, where every cell has its own channels: PSROIPooling, DeformablePSROIPooling.
 
 use crate::diag::Diagnostic;
 use crate::dim::Dim;

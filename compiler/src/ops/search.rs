@@ -65,9 +65,9 @@ fn element(n: &mut NestBuilder, list: BufferId, at: &[Dim], last: Dim, size: &Di
     n.load_within(list, &at, vec![bound], zero)
 }
 
-/// Bucketize-3: the number of the interval in which each element of operand 0 lies, when the ascending list of operand 1
-/// divides the numbers. Its elements belong to the interval on their left (`right`: they are its right bounds), or else
-/// on their right.
+/// Bucketize-3: the number of the interval in which each element of operand 0 lies, when the ascending list of
+/// operand 1 divides the numbers. Its elements belong to the interval on their left (`right`: they are its right
+/// bounds), or else on their right.
 #[derive(Debug)]
 struct Bucketize {
     element: ElementType,
@@ -111,8 +111,8 @@ impl Op for Bucketize {
     }
 }
 
-/// SearchSorted-15: where each value (operand 1) would stand in the ascending row of operand 0 that has the same leading
-/// indices, or in its only row: in front of its equals or (`right`) behind them.
+/// SearchSorted-15: where each value (operand 1) would stand in the ascending row of operand 0 that has the same
+/// leading indices, or in its only row: in front of its equals or (`right`) behind them.
 #[derive(Debug)]
 struct SearchSorted {
     element: ElementType,

@@ -332,8 +332,8 @@ impl Runs {
 }
 
 /// EmbeddingSegmentsSum-3: row i of the result is the sum of the (weighted) rows of the table that those indices name
-/// whose segment is i; the default row, or zero, where there are none. Operands: table, indices, segments of the indices,
-/// number of segments, default index, weights.
+/// whose segment is i; the default row, or zero, where there are none. Operands: table, indices, segments of the
+/// indices, number of segments, default index, weights.
 #[derive(Debug)]
 struct SegmentsSum;
 

@@ -41,9 +41,9 @@ const fn row(
     }
 }
 
-/// RegionYolo-1: the channels of every region of `[N, C, H, W]` are `coords` coordinates of a box, the first two of which
-/// become sigmoids, an objectness, which becomes its sigmoid, and scores of `classes`, which become their softmax or
-/// their sigmoids. With softmax, dimensions `axis` to `end_axis` of the result are merged.
+/// RegionYolo-1: the channels of every region of `[N, C, H, W]` are `coords` coordinates of a box, the first two of
+/// which become sigmoids, an objectness, which becomes its sigmoid, and scores of `classes`, which become their softmax
+/// or their sigmoids. With softmax, dimensions `axis` to `end_axis` of the result are merged.
 #[derive(Debug)]
 struct RegionYolo {
     coords: i64,
