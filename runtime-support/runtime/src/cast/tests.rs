@@ -107,7 +107,7 @@ fn rounding_a_double_to_odd_first_rounds_once() {
     // Just above the middle between two halves: at single precision it is the middle.
     let above = 1.0 + f64::powi(2.0, -11) + f64::powi(2.0, -40);
     assert_eq!((f32_to_f16_bits(above as f32), once(above), once(-above)), (0x3c00, 0x3c01, 0xbc01));
-    assert_eq!((once(1.0 + f64::powi(2.0, -11)), once(65519.999_999_999), once(65520.0)), (0x3c00, 0x7bff, 0x7c00));
+    assert_eq!((once(1.0 + f64::powi(2.0, -11)), once(65_519.999_999_999), once(65520.0)), (0x3c00, 0x7bff, 0x7c00));
     assert_eq!((once(1e300), once(1e-300), once(-0.0), once(f64::NEG_INFINITY)), (0x7c00, 0, 0x8000, 0xfc00));
     assert!(f64_to_f32_odd(f64::NAN).is_nan());
     assert_eq!(f64_to_f32_odd(1e300), f32::MAX);
