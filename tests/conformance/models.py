@@ -14,7 +14,7 @@ import sys
 import warnings
 from pathlib import Path
 
-os.environ["HF_HUB_OFFLINE"] = "1"
+os.environ.update(HF_HUB_OFFLINE="1", TRANSFORMERS_VERBOSITY="error")
 warnings.filterwarnings("ignore")
 
 import numpy as np
@@ -57,9 +57,11 @@ def settle(module):
         if isinstance(part, torch.nn.modules.batchnorm._NormBase) and part.running_mean is not None:
             part.running_mean.normal_(0, 0.1, generator=generator)
             part.running_var.uniform_(0.5, 1.5, generator=generator)
-        if hasattr(part, "weight") and isinstance(part, (torch.nn.LayerNorm, torch.nn.BatchNorm2d, torch.nn.GroupNorm)):
-            part.weight.data.uniform_(0.8, 1.2, generator=generator)
-            part.bias.data.normal_(0, 0.1, generator=generator)
+        if isinstance(part, (torch.nn.LayerNorm, torch.nn.BatchNorm2d, torch.nn.GroupNorm)):
+            for parameter, change in ((part.weight, lambda p: p.uniform_(0.8, 1.2, generator=generator)),
+                                      (part.bias, lambda p: p.normal_(0, 0.1, generator=generator))):
+                if parameter is not None:
+                    change(parameter.data)
 
 
 def build(name, root):
