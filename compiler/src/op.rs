@@ -10,7 +10,7 @@ mod table;
 pub mod typing;
 pub mod window;
 
-pub use table::{Definition, OpDef, Support, lookup, one_output};
+pub use table::{Definition, OpDef, Support, lookup, one_output, row};
 
 use crate::diag::Diagnostic;
 use crate::dim::{Dim, Variable};

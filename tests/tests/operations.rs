@@ -3,7 +3,7 @@
 //! `INCLUDE_IR_UPDATE=1 cargo test -p include-ir-tests --test operations` writes the document.
 
 use include_ir_compiler::diag::Diagnostics;
-use include_ir_compiler::op::{OpDef, Support, lookup};
+use include_ir_compiler::op::{OpDef, Support, row};
 use include_ir_compiler::ops::FAMILIES;
 use include_ir_compiler::program::kernel::{KernelKind, WindowOp};
 use include_ir_compiler::program::{Program, Step, StepKind};
@@ -193,7 +193,7 @@ fn models() -> Vec<PathBuf> {
 /// Rows and element types of the layers of a model, but for rows of operations of which it has several versions.
 fn uses(net: &Net) -> Vec<(&'static OpDef, String)> {
     let needed: Vec<&Layer> = net.order.iter().filter_map(|index| net.layers.get(*index)).collect();
-    let rows: Vec<(&OpDef, &Layer)> = needed.iter().filter_map(|layer| Some((lookup(layer).ok()?, *layer))).collect();
+    let rows: Vec<(&OpDef, &Layer)> = needed.iter().filter_map(|layer| Some((row(layer).ok()?, *layer))).collect();
     let single = |row: &OpDef| rows.iter().all(|(other, _)| other.name != row.name || other.version == row.version);
     let element = |layer: &Layer| {
         let source = match layer.inputs.first() {

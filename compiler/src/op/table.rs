@@ -37,6 +37,9 @@ pub struct OpDef {
     pub support: Support,
 }
 
+/// Makes an operation of its attributes.
+pub type Parse = dyn Fn(&Attributes) -> Result<Rc<dyn Op>, Diagnostic>;
+
 /// What the build stage needs of an operation.
 pub struct Definition<'a> {
     /// Number of operands.
@@ -44,7 +47,7 @@ pub struct Definition<'a> {
     /// Number of results.
     pub outputs: usize,
     /// Reads the attributes.
-    pub parse: &'a dyn Fn(&Attributes) -> Result<Rc<dyn Op>, Diagnostic>,
+    pub parse: &'a Parse,
     /// Attributes that are legal and mean nothing here.
     pub ignorable: &'static [&'static str],
 }
@@ -83,7 +86,11 @@ pub fn lookup<'a>(layer: &Layer, extensions: &'a [Extension]) -> Result<Definiti
     })
 }
 
-fn row(layer: &Layer) -> Result<&'static OpDef, Diagnostic> {
+/// The row of the compiler's own tables for a layer.
+///
+/// # Errors
+/// See [`lookup`].
+pub fn row(layer: &Layer) -> Result<&'static OpDef, Diagnostic> {
     let rows =
         || FAMILIES.iter().flat_map(|family| family.iter()).filter(|row| row.name.eq_ignore_ascii_case(&layer.kind));
     if rows().next().is_none() {
