@@ -82,7 +82,7 @@ pub mod reference_dense {
                 let rt::Memory { arena, state, .. } = &mut self.memory;
                 let weights = &super::WEIGHTS;
                 steps_0(cx, arena, inputs, weights);
-                let (output_0,) = arena.get::<(rt::R<[f32; 30], 0>,)>();
+                let (output_0,) = arena.read::<(rt::R<[f32; 30], 0>,)>();
                 Outputs { out0: output_0 }
             }
         }

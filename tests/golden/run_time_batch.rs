@@ -157,7 +157,7 @@ pub mod run_time_batch {
                 let weights = &super::WEIGHTS;
                 steps_0(cx, arena, inputs, weights, dims);
                 let (output_0, output_1) = arena
-                    .get::<(rt::R<[f32; 48], 192>, rt::R<[f32; 48], 0>)>();
+                    .read::<(rt::R<[f32; 48], 192>, rt::R<[f32; 48], 0>)>();
                 Ok(Outputs {
                     out0: rt::TensorView::new(output_0.span(0, d0 * 6), [d0, 3, 2]),
                     out1: rt::TensorView::new(output_1.span(0, d0 * 6), [d0, 6]),
