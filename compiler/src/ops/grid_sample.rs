@@ -85,33 +85,40 @@ impl Op for GridSample {
         Ok(vec![Fact::new(data.element, vec![batch.clone(), channels.clone(), rows.clone(), columns.clone()])])
     }
 
+    /// Where the points lie is computed once for all channels.
     fn lower(&self, builder: &mut Builder) -> Result<(), Diagnostic> {
         let (x, grid, out) = (builder.input(0)?, builder.input(1)?, builder.output(0)?);
         let element = builder.element(x);
         let scalar = builder.scalar_type(grid)?;
         let wide = if scalar == ScalarType::F64 { ElementType::F64 } else { weighted_in(element) };
         let dims = builder.dims(x);
+        let [_, _, height, width] = dims.as_slice() else {
+            return Err(Diagnostic::internal("an image without 4 dimensions"));
+        };
+        let rows = self.places(builder, 1, height, wide)?;
+        let columns = self.places(builder, 0, width, wide)?;
         builder.map(out, |n, i| {
-            let ([batch, channel, row, column], [_, _, height, width]) = (i, dims.as_slice()) else {
-                return Err(Diagnostic::internal("an image without 4 dimensions"));
-            };
-            let coordinate = |n: &mut NestBuilder, axis: i64, size: &Dim| {
-                let value = n.load(grid, &[batch.clone(), row.clone(), column.clone(), Dim::constant(axis)])?;
-                Ok::<Node, Diagnostic>(self.position(n, value, size))
-            };
-            let (y, x_at) = (coordinate(n, 1, height)?, coordinate(n, 0, width)?);
+            let [batch, channel, row, column] = i else { return Err(Diagnostic::internal("a point without a place")) };
+            let point = [batch.clone(), row.clone(), column.clone()];
             let image = Image { op: self, buffer: x, batch, channel, sizes: [height, width] };
             if self.mode == Mode::Nearest {
-                let (y, x_at) = (n.unary(Unary::Round, y), n.unary(Unary::Round, x_at));
-                let (y, x_at) = (n.cast(ElementType::I64, y), n.cast(ElementType::I64, x_at));
-                return image.element(n, y, x_at);
+                let (y, x) = (n.load(rows.first, &point)?, n.load(columns.first, &point)?);
+                return image.element(n, y, x);
             }
-            let (rows, columns) = (self.taps(n, y, wide), self.taps(n, x_at, wide));
+            let (rows, columns) = (self.taps(n, &rows, &point)?, self.taps(n, &columns, &point)?);
             let value = image.weighted(n, &rows, &columns, wide)?;
             // Integers are truncated.
             Ok(saturated(n, value, element))
         })
     }
+}
+
+/// Coordinates of all points along one dimension of the image, with dimensions [N, Y, X].
+struct Places {
+    /// The element at or before the point (i64), which may be outside; for `nearest` the nearest one.
+    first: BufferId,
+    /// Distance from it.
+    fraction: BufferId,
 }
 
 /// An element beside a point, and its weight.
@@ -139,12 +146,30 @@ impl GridSample {
         n.binary(Binary::Div, scaled, two)
     }
 
-    /// The two or four elements beside a coordinate.
-    fn taps(&self, n: &mut NestBuilder, coordinate: Node, wide: ElementType) -> Vec<Tap> {
-        let floor = n.unary(Unary::Floor, coordinate);
-        let first = n.cast(ElementType::I64, floor);
-        let fraction = n.binary(Binary::Sub, coordinate, floor);
-        let fraction = n.cast(wide, fraction);
+    fn places(&self, builder: &mut Builder, axis: i64, size: &Dim, wide: ElementType) -> Result<Places, Diagnostic> {
+        let grid = builder.input(1)?;
+        let points: Vec<Dim> = builder.dims(grid).into_iter().take(3).collect();
+        let (first, fraction) = (builder.temporary(ElementType::I64, points.clone()), builder.temporary(wide, points));
+        let coordinate = |n: &mut NestBuilder, point: &[Dim]| {
+            let index: Vec<Dim> = point.iter().cloned().chain([Dim::constant(axis)]).collect();
+            let value = n.load(grid, &index)?;
+            let coordinate = self.position(n, value, size);
+            let rounding = if self.mode == Mode::Nearest { Unary::Round } else { Unary::Floor };
+            Ok::<[Node; 2], Diagnostic>([coordinate, n.unary(rounding, coordinate)])
+        };
+        builder.map(first, |n, point| Ok(coordinate(n, point)?[1]))?;
+        if self.mode != Mode::Nearest {
+            builder.map(fraction, |n, point| {
+                let [coordinate, floor] = coordinate(n, point)?;
+                Ok(n.binary(Binary::Sub, coordinate, floor))
+            })?;
+        }
+        Ok(Places { first, fraction })
+    }
+
+    /// The two or four elements beside a point.
+    fn taps(&self, n: &mut NestBuilder, places: &Places, point: &[Dim]) -> Result<Vec<Tap>, Diagnostic> {
+        let (first, fraction) = (n.load(places.first, point)?, n.load(places.fraction, point)?);
         let (one, two) = (n.constant_like(fraction, 1.0), n.constant_like(fraction, 2.0));
         let rest = n.binary(Binary::Sub, one, fraction);
         let weights = match self.mode {
@@ -163,7 +188,7 @@ impl GridSample {
             let step = n.constant(Const::I64(step));
             Tap { at: n.binary(Binary::Add, first, step), weight }
         };
-        weights.into_iter().map(tap).collect()
+        Ok(weights.into_iter().map(tap).collect())
     }
 
     /// The index of an element of the image that stands at `at`.
