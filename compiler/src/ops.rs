@@ -12,6 +12,7 @@ pub mod concat;
 pub mod control;
 pub mod convert;
 pub mod convolution;
+pub mod ctc;
 pub mod deformable;
 pub mod detection;
 pub mod detectron;
@@ -75,6 +76,7 @@ pub const FAMILIES: &[&[OpDef]] = &[
     control::OPS,
     convert::OPS,
     convolution::OPS,
+    ctc::OPS,
     deformable::OPS,
     detection::OPS,
     detectron::OPS,

@@ -1,6 +1,6 @@
 //! Nests as loops: rows over contiguous elements where the addresses allow it, indexed elements elsewhere.
 
-use super::nodes::{Inner, Nodes, unparen};
+use super::nodes::{Inner, Nodes, is_hoisted, unparen};
 use super::physical::{Physical, stride};
 use super::types;
 use super::views::Views;
@@ -69,7 +69,7 @@ fn reduction_form(program: &Program, views: &Views, physical: &mut Physical) -> 
     let lanes = lanes.filter(|axis| contiguous(program, views, physical, *axis));
     let row = physical.maps.last().copied().filter(|axis| {
         let in_row = physical.depends_on(&[*axis]);
-        if physical.counts().iter().any(|count| in_row[*count as usize]) {
+        if physical.counts().iter().any(|count| in_row[*count as usize]) || !is_hoisted(&physical.store, &in_row) {
             return false;
         }
         let run = views.param(physical.target).map_or(0, |param| param.run());

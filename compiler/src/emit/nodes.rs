@@ -347,7 +347,7 @@ fn depends_on_hoisted_only(nodes: &[Scalar], i: usize, varying: &[bool]) -> bool
 }
 
 /// Whether all scalars that an expression uses are computed before the loop in which the marked nodes vary.
-fn is_hoisted(dim: &Dim, varying: &[bool]) -> bool {
+pub fn is_hoisted(dim: &Dim, varying: &[bool]) -> bool {
     let mut hoisted = true;
     dim.for_each_atom(&mut |atom| {
         if let crate::dim::Atom::Scalar(node) = atom {
