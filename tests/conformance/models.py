@@ -21,8 +21,12 @@ import numpy as np
 import openvino as ov
 import torch
 
+import library_architectures
 import openvino_case
+import own_architectures
 from architectures import MODELS
+
+assert library_architectures and own_architectures  # they fill MODELS
 
 FORK = multiprocessing.get_context("fork")
 
