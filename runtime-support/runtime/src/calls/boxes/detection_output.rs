@@ -5,6 +5,7 @@ use super::decode::{centre_size, clip};
 use super::limit;
 use super::overlap::{Corners, corner, corners, overlap_touching};
 use super::table::Table;
+use crate::blocks::{blocks, blocks_mut};
 
 /// Lists detections.
 ///
@@ -122,7 +123,7 @@ impl<'a> Image<'a> {
             let Some(operand) = inputs.get(i) else { return &[][..] };
             let length = operand.dim(1) * operand.dim(2);
             let at = if operand.dim(0) == 1 { 0 } else { image };
-            operand.get::<f32>().chunks_exact(length.max(1)).nth(at).unwrap_or(&[])
+            blocks(operand.get::<f32>(), length).nth(at).unwrap_or(&[])
         };
         Image {
             model,
@@ -140,8 +141,8 @@ impl<'a> Image<'a> {
         let model = self.model;
         let numbers = if model.size.is_some() { 5 } else { 4 };
         let variances = self.priors.get(model.priors * numbers..).unwrap_or(&[]);
-        for (location, boxes) in decoded.chunks_exact_mut(model.priors.max(1)).enumerate() {
-            for ((at, prior), slot) in self.priors.chunks_exact(numbers).enumerate().zip(boxes) {
+        for (location, boxes) in blocks_mut(decoded, model.priors).enumerate() {
+            for ((at, prior), slot) in blocks(self.priors, numbers).enumerate().zip(boxes) {
                 let variance = if model.variances { corner(corners(variances), at) } else { [1.0; 4] };
                 let mut decoded = prior.last_chunk().copied().unwrap_or_default();
                 // The boxes of the first stage are the priors of the second one, also where priors are in pixels.

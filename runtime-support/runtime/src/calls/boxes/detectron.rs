@@ -5,6 +5,7 @@ use super::decode::{centre_size, with_last_pixel};
 use super::limit;
 use super::overlap::{Corners, corner, corners, overlap_touching};
 use super::table::Table;
+use crate::blocks::blocks;
 
 /// Lists detections of one image.
 ///
@@ -34,7 +35,7 @@ pub fn detectron_detection_output(arguments: Arguments<'_>) {
             let delta = core::array::from_fn(|i| delta[i] / divisors[i]);
             *slot = with_last_pixel(centre_size(*region, delta, 1.0, most_growth), 1.0).map(|side| side.max(0.0));
         }
-        let own = regions.iter().zip(scores.chunks_exact(classes.max(1)));
+        let own = regions.iter().zip(blocks(scores, classes));
         let own = own.map(|(region, scores)| match has_area(region) {
             true => scores.get(class).copied().unwrap_or(0.0),
             false => f32::NAN,

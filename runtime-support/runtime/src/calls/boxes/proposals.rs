@@ -4,6 +4,7 @@ use super::candidates::{Candidates, Rule};
 use super::decode::{centre_size, clip, with_last_pixel};
 use super::limit;
 use super::overlap::{Corners, corner, corners, overlap_touching};
+use crate::blocks::{blocks, blocks_mut};
 
 /// Logarithm of the largest factor by which an anchor grows: `ln(1000 / 16)`.
 const MOST_GROWTH: f32 = 4.135_166_6;
@@ -64,10 +65,10 @@ pub fn proposal(arguments: Arguments<'_>) {
     let [rois, probabilities, decoded, indices, values, ..] = &mut *arguments.outputs else { return };
     let decoded = decoded.get::<f32>().as_chunks_mut().0;
     let mut candidates = Candidates::new(indices.get(), values.get());
-    let images = scores.get::<f32>().chunks_exact((2 * count).max(1));
-    let images = images.zip(deltas.get::<f32>().chunks_exact((4 * count).max(1)));
-    let rois = rois.get::<f32>().as_chunks_mut::<5>().0.chunks_exact_mut(most.max(1));
-    let rows = rois.zip(probabilities.get::<f32>().chunks_exact_mut(most.max(1)));
+    let images = blocks(scores.get::<f32>(), 2 * count);
+    let images = images.zip(blocks(deltas.get::<f32>(), 4 * count));
+    let rois = blocks_mut(rois.get::<f32>().as_chunks_mut::<5>().0, most);
+    let rows = rois.zip(blocks_mut(probabilities.get::<f32>(), most));
     for (image, ((scores, deltas), (rois, probabilities))) in images.zip(rows).enumerate() {
         let map = Map { scores: scores.get(count..).unwrap_or(&[]), deltas, anchors: anchors.len(), columns, places };
         for (at, slot) in decoded.iter_mut().enumerate().take(count) {
@@ -127,9 +128,9 @@ pub fn generate_proposals(arguments: Arguments<'_>) {
     let [overlap, smallest, shrink, offset, overlap_offset] = [0, 1, 2, 3, 4].map(|i| arguments.float(i));
     let rule = Rule { examine, keep: most, shrink, ..Rule::hard(overlap) };
     let numbers = info.dims.last().copied().unwrap_or(0);
-    let infos = info.get::<f32>().chunks_exact(numbers.max(1));
-    let deltas = arguments.input(2).get::<f32>().chunks_exact((4 * count).max(1));
-    let images = deltas.zip(arguments.input(3).get::<f32>().chunks_exact(count.max(1)));
+    let infos = blocks(info.get::<f32>(), numbers);
+    let deltas = blocks(arguments.input(2).get::<f32>(), 4 * count);
+    let images = deltas.zip(blocks(arguments.input(3).get::<f32>(), count));
     let [rois, scores, found, decoded, indices, values, ..] = &mut *arguments.outputs else { return };
     let decoded = decoded.get::<f32>().as_chunks_mut().0;
     let mut candidates = Candidates::new(indices.get(), values.get());

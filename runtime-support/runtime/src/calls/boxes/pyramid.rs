@@ -1,15 +1,14 @@
 //! Features of regions, each from the level of a pyramid of feature maps that fits its size.
 use super::super::{Arguments, Operand};
 use super::overlap::{Corners, corners};
+use crate::blocks::{blocks, blocks_mut};
 use crate::math;
+use core::ops::Range;
 
 /// Side of the regions that belong between two levels.
 const CANONICAL_SIDE: f32 = 224.0;
 /// The level above it.
 const CANONICAL_LEVEL: f32 = 2.0;
-
-/// More points along a side of a cell are not taken.
-const MOST_POINTS: usize = 1 << 16;
 
 /// Means over the cells of a grid in every region.
 ///
@@ -22,24 +21,29 @@ pub fn feature_pyramid(arguments: Arguments<'_>) {
     let Some(out) = arguments.outputs.first_mut() else { return };
     let (channels, side) = (out.dim(1), out.dim(2));
     let length = channels * side * side;
-    for (region, out) in corners(regions.get()).iter().zip(out.get::<f32>().chunks_exact_mut(length.max(1))) {
+    for (region, out) in corners(regions.get()).iter().zip(blocks_mut(out.get::<f32>(), length)) {
         out.fill(0.0);
         let Some(level) = level(*region, levels.len()) else { continue };
         let (Some(map), Some(scale)) = (levels.get(level), arguments.floats.get(level)) else { continue };
         let [x0, y0, x1, y1] = region.map(|at| at / *scale - shift);
         let columns = Axis { start: x0, cell: (x1 - x0).max(1.0) / side as f32, ratio, size: map.dim(3) };
         let rows = Axis { start: y0, cell: (y1 - y0).max(1.0) / side as f32, ratio, size: map.dim(2) };
-        for cell in 0..side * side {
-            let (row, column) = (cell / side, cell % side);
-            let count = (rows.points() * columns.points()) as f32;
-            for (i, j) in (0..rows.points()).flat_map(|i| (0..columns.points()).map(move |j| (i, j))) {
+        for (row, column) in (0..side).flat_map(|row| (0..side).map(move |column| (row, column))) {
+            let cell = row * side + column;
+            for (i, j) in rows.near(row).flat_map(|i| columns.near(column).map(move |j| (i, j))) {
                 if let (Some(y), Some(x)) = (rows.neighbours(row, i), columns.neighbours(column, j)) {
-                    add(map, y, x, out.iter_mut().skip(cell).step_by(side * side));
+                    add(map, y, x, of_cell(out, cell, side * side));
                 }
             }
-            out.iter_mut().skip(cell).step_by(side * side).for_each(|mean| *mean /= count);
+            let count = rows.points() as f32 * columns.points() as f32;
+            of_cell(out, cell, side * side).for_each(|mean| *mean /= count);
         }
     }
+}
+
+/// The elements of all channels that belong to a cell.
+fn of_cell(out: &mut [f32], cell: usize, cells: usize) -> impl Iterator<Item = &mut f32> {
+    blocks_mut(out, cells).filter_map(move |plane| plane.get_mut(cell))
 }
 
 /// The level of a region; none for one without area.
@@ -61,14 +65,30 @@ struct Axis {
 type Neighbours = [(usize, f32); 2];
 
 impl Axis {
+    /// Number of points of a cell.
     fn points(&self) -> usize {
-        if self.ratio > 0 { self.ratio } else { (math::ceil(self.cell) as usize).clamp(1, MOST_POINTS) }
+        if self.ratio > 0 { self.ratio } else { (math::ceil(self.cell) as usize).max(1) }
+    }
+
+    fn step(&self) -> f32 {
+        self.cell / self.points() as f32
+    }
+
+    /// Where a cell starts.
+    fn corner(&self, cell: usize) -> f32 {
+        self.start + cell as f32 * self.cell
+    }
+
+    /// The points of a cell that may lie on the feature map or up to one pixel outside.
+    fn near(&self, cell: usize) -> Range<usize> {
+        let steps = |to: f32| (to - self.corner(cell)) / self.step();
+        let (first, last) = (math::floor(steps(-1.0) - 1.5), math::ceil(steps(self.size as f32) + 1.5));
+        first.max(0.0) as usize..(last.max(0.0) as usize).min(self.points())
     }
 
     /// The pixels around a point of a cell; none further than one pixel outside.
     fn neighbours(&self, cell: usize, point: usize) -> Option<Neighbours> {
-        let step = self.cell / self.points() as f32;
-        let at = self.start + cell as f32 * self.cell + (point as f32 + 0.5) * step;
+        let at = self.corner(cell) + (point as f32 + 0.5) * self.step();
         if !(at >= -1.0 && at <= self.size as f32) {
             return None;
         }
@@ -82,7 +102,7 @@ impl Axis {
 /// Adds the value at a point of every channel.
 fn add<'a>(map: &Operand<'_>, y: Neighbours, x: Neighbours, out: impl Iterator<Item = &'a mut f32>) {
     let (rows, columns) = (map.dim(2), map.dim(3));
-    for (plane, sum) in map.get::<f32>().chunks_exact((rows * columns).max(1)).zip(out) {
+    for (plane, sum) in blocks(map.get::<f32>(), rows * columns).zip(out) {
         for ((row, high), (column, wide)) in y.into_iter().flat_map(|y| x.map(|x| (y, x))) {
             *sum += high * wide * plane.get(row * columns + column).copied().unwrap_or(0.0);
         }
@@ -116,5 +136,14 @@ mod tests {
         });
         assert_eq!(out[..8], [0.5, 1.5, 0.5, 1.5, 100.5, 101.5, 100.5, 101.5]);
         assert_eq!(out[8..], [0.0; 8]);
+    }
+
+    #[test]
+    fn only_points_on_the_map_are_looked_at() {
+        let axis = Axis { start: -1e6, cell: 1e6, ratio: 0, size: 20 };
+        let found = |cell: usize| axis.near(cell).filter(|point| axis.neighbours(cell, *point).is_some()).count();
+        assert_eq!((found(0), found(1)), (1, 20));
+        assert!(axis.near(0).len() + axis.near(1).len() < 40);
+        assert_eq!(Axis { start: f32::NAN, cell: 1.0, ratio: 0, size: 20 }.near(0).len(), 0);
     }
 }
