@@ -10,7 +10,9 @@ use std::time::SystemTime;
 ///
 /// The bytes go to a temporary file in the same folder that then takes the name: a reader sees the old or the new file,
 /// and an interrupted write leaves the old one. With `modified`, the file gets this time stamp: build systems that
-/// compare times then see an output that is as old as what it was made from.
+/// compare times then see an output that is as old as what it was made from. A device or pipe is written into instead:
+/// a renamed file would take its place (`-o /dev/null`, run as root, would leave the system without one). A symbolic link
+/// stays, and the file that it points to is replaced.
 ///
 /// # Errors
 /// The folder or file cannot be written.
@@ -20,6 +22,11 @@ pub fn replace(path: &Path, bytes: &[u8], modified: Option<SystemTime>) -> Resul
     }
     let failure =
         |error: std::io::Error| Diagnostic::error(&codes::IO, format!("cannot write `{}`: {error}", path.display()));
+    let target = fs::canonicalize(path);
+    let path = target.as_deref().unwrap_or(path);
+    if fs::metadata(path).is_ok_and(|data| !data.is_file() && !data.is_dir()) {
+        return fs::write(path, bytes).map(|()| true).map_err(failure);
+    }
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     if path.is_dir() {
         return Err(failure(std::io::ErrorKind::IsADirectory.into()));
@@ -55,6 +62,22 @@ pub fn latest_change<'a>(files: impl IntoIterator<Item = &'a Path>) -> Option<Sy
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[cfg(unix)]
+    #[test]
+    fn writes_into_devices_and_through_links() {
+        use std::os::unix::fs::{FileTypeExt, symlink};
+        assert!(replace(Path::new("/dev/null"), b"x", None).unwrap());
+        assert!(fs::metadata("/dev/null").unwrap().file_type().is_char_device());
+        let folder = std::env::temp_dir().join(format!("include-ir-link-{}", std::process::id()));
+        let (file, link) = (folder.join("file"), folder.join("link"));
+        replace(&file, b"old", None).unwrap();
+        symlink(&file, &link).unwrap();
+        assert!(replace(&link, b"new", None).unwrap());
+        assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+        assert_eq!(fs::read(&file).unwrap(), b"new");
+        fs::remove_dir_all(&folder).unwrap();
+    }
 
     #[test]
     fn writes_once_and_keeps_times() {
