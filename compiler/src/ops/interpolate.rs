@@ -1,7 +1,7 @@
 //! Interpolation between the elements of a tensor: Interpolate.
 //!
 //! All modes but `nearest` are separable: one nest per resized dimension sums a few weighted elements of the dimension.
-//! Which elements and with which weights stands in two tables (see [`taps`]).
+//! Which elements and with which weights stands in two tables (see `taps`).
 
 mod nearest;
 mod sizes;
