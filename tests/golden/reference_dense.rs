@@ -20,6 +20,7 @@ pub mod reference_dense {
         clippy::pedantic,
         clippy::nursery,
         clippy::restriction,
+        rustdoc::all,
         unused,
         non_snake_case,
         missing_docs

@@ -20,6 +20,7 @@ pub mod run_time_batch {
         clippy::pedantic,
         clippy::nursery,
         clippy::restriction,
+        rustdoc::all,
         unused,
         non_snake_case,
         missing_docs

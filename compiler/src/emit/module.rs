@@ -47,7 +47,7 @@ pub fn source(
         #[allow(unused_imports)]
         pub use self::generated::{Inputs, Outputs, INPUTS, OUTPUTS, ARENA_BYTES, FLOPS, STACK_BYTES, STATE_BYTES, WEIGHT_BYTES, #weights_type #state_names};
         #[forbid(unsafe_code)]
-        #[allow(clippy::all, clippy::pedantic, clippy::nursery, clippy::restriction, unused, non_snake_case, missing_docs)]
+        #[allow(clippy::all, clippy::pedantic, clippy::nursery, clippy::restriction, rustdoc::all, unused, non_snake_case, missing_docs)]
         mod generated {
             use #rt as rt;
             use rt::{View as _, ViewMut as _, ViewRow as _, ViewRowMut as _};

@@ -20,6 +20,7 @@ pub mod digits {
         clippy::pedantic,
         clippy::nursery,
         clippy::restriction,
+        rustdoc::all,
         unused,
         non_snake_case,
         missing_docs

@@ -11,7 +11,7 @@ use crate::math;
 ///
 /// Inputs: boxes (f32 `[images, boxes, 4]`, two corners) and scores (f32 `[images, classes, boxes]`); or boxes of every
 /// class (f32 `[classes, boxes, 4]`), scores (f32 `[classes, boxes]`) and the number of boxes of every image (i64).
-/// Integers and outputs: see [`Limits`] and [`tables`]. Numbers: 1 where coordinates are those of whole pixels, else 0;
+/// Integers and outputs: see `Limits` and `tables`. Numbers: 1 where coordinates are those of whole pixels, else 0;
 /// smallest score; largest overlap; factor by which it shrinks.
 pub fn multiclass_nms(arguments: Arguments<'_>) {
     let (boxes, scores, counts) = (arguments.input(0), arguments.input(1), arguments.input(2).get::<i64>());
@@ -49,7 +49,7 @@ pub fn multiclass_nms(arguments: Arguments<'_>) {
 /// Selects boxes whose scores stay large when they decay with the overlaps of better boxes of the same class and image.
 ///
 /// Inputs: boxes (f32 `[images, boxes, 4]`, two corners) and scores (f32 `[images, classes, boxes]`). Integers and outputs:
-/// see [`Limits`] and [`tables`]; one more integer, 1 for Gaussian and 0 for linear decay, and one more f32 working memory
+/// see `Limits` and `tables`; one more integer, 1 for Gaussian and 0 for linear decay, and one more f32 working memory
 /// with as many elements as there are boxes. Numbers: 1 where coordinates are those of whole pixels, else 0; smallest
 /// score before and after the decay; sigma of Gaussian decay.
 pub fn matrix_nms(arguments: Arguments<'_>) {
