@@ -39,6 +39,9 @@ impl Parse for Arguments {
         let mut options = Options::default();
         let mut visibility = None;
         if !input.peek(LitStr) {
+            if !input.peek(Token![pub]) && !input.peek(Token![mod]) {
+                return Err(input.error("expected the path of a model in quotes, or `mod name = \"model.xml\"`"));
+            }
             visibility = Some(input.parse()?);
             input.parse::<Token![mod]>()?;
             options.module = Some(input.parse::<Ident>()?.to_string());
