@@ -4,6 +4,7 @@
 //! that cannot be read or written, or an internal error.
 
 mod arguments;
+mod bench;
 mod compile;
 mod inspect;
 mod lists;
@@ -38,6 +39,7 @@ Examples:
   irc compile models/digits.xml -o src/digits.rs      Rust source, weights beside it
   irc compile m.xml --shape x=1..8,3,224,224 -o m.rs  a run-time batch of up to 8
   irc verify --interpret tests/cases/*/*              case directories against the reference
+  irc bench m.xml --against openvino                  times, ratios, the dearest steps
   irc inspect m.xml                                   inputs, outputs, layers, weights
 
 Exit codes: 0 success; 1 model rejected, case failed or --check found a stale file; 2 wrong usage, unreadable or
@@ -49,6 +51,8 @@ enum Command {
     Compile(compile::CompileArguments),
     /// Run a model once on the arrays of an .npz file.
     Run(run::RunArguments),
+    /// Time a compiled model, alone or against installed engines.
+    Bench(bench::BenchArguments),
     /// Check case directories: model.xml, model.bin, inputs.npz, expected.npz.
     Verify(verify::VerifyArguments),
     /// Show inputs, outputs, layers, edges, an operation histogram and weights.
@@ -97,6 +101,7 @@ pub fn main() -> ExitCode {
     let result = match cli.command {
         Command::Compile(arguments) => compile::compile(arguments, &reporter),
         Command::Run(arguments) => run::run(arguments, &reporter),
+        Command::Bench(arguments) => bench::bench(arguments, &reporter),
         Command::Verify(arguments) => verify::verify(arguments, &reporter),
         Command::Inspect(arguments) => inspect::inspect(arguments, &reporter),
         Command::Ops(arguments) => lists::ops(&arguments),

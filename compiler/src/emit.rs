@@ -24,6 +24,7 @@ pub use interface::Field;
 pub use names::snake_case;
 
 use crate::diag::{Diagnostic, SourceText};
+use crate::output::StepInfo;
 use crate::plan::{Plan, weights_file};
 use crate::program::Program;
 
@@ -51,6 +52,8 @@ pub struct EmitOptions {
     pub isas: Vec<String>,
     /// Emits the defining loops of every step instead of kernels.
     pub reference: bool,
+    /// Path of a function that every step calls with its number before it runs.
+    pub step_hook: Option<String>,
     /// The model's XML, for line numbers in comments.
     pub source: Option<SourceText>,
 }
@@ -63,6 +66,7 @@ impl Default for EmitOptions {
             runtime: "::include_ir".to_owned(),
             isas: Vec::new(),
             reference: false,
+            step_hook: None,
             source: None,
         }
     }
@@ -85,6 +89,8 @@ pub struct Emitted {
     pub fallible: bool,
     /// Whether the model has state and therefore `reset()`.
     pub stateful: bool,
+    /// All steps, in the order of the source text.
+    pub steps: Vec<StepInfo>,
 }
 
 /// Emits a planned program.
@@ -93,14 +99,15 @@ pub struct Emitted {
 /// Steps that cannot be emitted yet, all named at once; internal errors for plans that do not fit the program.
 pub fn emit(program: &Program, plan: &Plan, options: &EmitOptions) -> Result<Emitted, Diagnostic> {
     let interface = interface::Interface::new(program, plan)?;
-    let rust = module::source(program, plan, options, &interface)?;
+    let (rust, steps) = module::source(program, plan, options, &interface)?;
     let weights = weights_file(program, plan)?;
     Ok(Emitted {
         rust,
+        steps,
         weights,
         report: cost::report(program, plan),
         fallible: interface.fallible,
-        stateful: !interface.states.is_empty(),
+        stateful: !(interface.states.is_empty() && program.state.hidden.is_empty()),
         inputs: interface.inputs,
         outputs: interface.outputs,
     })

@@ -39,6 +39,9 @@ macro_rules! options {
             /// Where the generated code finds its weights; set by the fronts, which know where they write.
             #[doc(hidden)]
             pub weights_file: WeightsFile,
+            /// Path of a function that every step calls with its number before it runs; set for measurements.
+            #[doc(hidden)]
+            pub step_hook: Option<String>,
         }
 
         impl Options {

@@ -23,10 +23,14 @@ pub struct Output {
     pub outputs: Vec<Port>,
     /// Whether `run` returns a `Result`: something is known at run time only.
     pub fallible: bool,
+    /// Whether the model has state and therefore `reset()`.
+    pub stateful: bool,
     /// Problems that did not stop the compilation.
     pub warnings: Diagnostics,
     /// Sizes, for reports.
     pub sizes: Sizes,
+    /// The steps of one run in the order of the source text, those of loops and branches included.
+    pub steps: Vec<StepInfo>,
     /// How long each pass took, in order; empty unless [`crate::Options::time_passes`] is set.
     pub times: Vec<PassTime>,
 }
@@ -46,6 +50,17 @@ pub struct Sizes {
     /// Steps of one run.
     pub steps: usize,
     /// Floating-point operations of one run, a multiply-add counted as two.
+    pub flops: u64,
+}
+
+/// One step of a compiled model.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StepInfo {
+    /// What computes it: `contraction`, `depthwise`, `max`, `sum`, `nest`, `copy`, or the name of a function.
+    pub kind: &'static str,
+    /// Layers, shapes and line in the XML.
+    pub text: String,
+    /// Arithmetic operations of one execution, a multiply-add counted as two, at the bounds of run-time sizes.
     pub flops: u64,
 }
 

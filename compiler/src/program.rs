@@ -119,6 +119,28 @@ pub enum StepKind {
     },
 }
 
+impl StepKind {
+    /// What computes the step: a kernel, loops, a function.
+    pub fn name(&self) -> &'static str {
+        match self {
+            StepKind::Kernel(kernel) => kernel.kind.name(),
+            kind => kind.definition(),
+        }
+    }
+
+    /// The same where kernels are not used.
+    pub fn definition(&self) -> &'static str {
+        match self {
+            StepKind::Nest(_) | StepKind::Kernel(_) => "nest",
+            StepKind::Reshape { .. } => "copy",
+            StepKind::Call(call) => call.function.name,
+            StepKind::If { .. } => "if",
+            StepKind::Loop(_) => "loop",
+            StepKind::Size { .. } => "size",
+        }
+    }
+}
+
 /// A counted or conditional loop with carried values.
 ///
 /// Before an iteration the condition is looked at and `iteration` gets its number; behind it all carried values and sizes

@@ -124,6 +124,7 @@ impl<'a> Compilation<'a> {
             isas: self.options.isa.members().iter().map(|isa| format!("{isa:?}")).collect(),
             reference: self.options.kernels == Kernels::Reference,
             source: Some(self.source.text()),
+            step_hook: self.options.step_hook.clone(),
             ..EmitOptions::default()
         };
         let emitted = self.stage("emit", |_| emit::emit(program, plan, &options));
@@ -145,6 +146,8 @@ impl<'a> Compilation<'a> {
             inputs: ports(&emitted.inputs, &program.inputs),
             outputs: ports(&emitted.outputs, &program.outputs),
             fallible: emitted.fallible,
+            stateful: emitted.stateful,
+            steps: emitted.steps,
             warnings: self.diagnostics,
             sizes,
             times: self.times,

@@ -12,15 +12,22 @@ pub fn flops(program: &Program) -> u64 {
     while let Some(block) = blocks.pop() {
         for step in &block.steps {
             match &step.kind {
-                StepKind::Nest(nest) => sum = sum.saturating_add(nest_flops(nest)),
-                StepKind::Kernel(kernel) => sum = sum.saturating_add(nest_flops(&kernel.nest)),
                 StepKind::If { then, otherwise, .. } => blocks.extend([then, otherwise]),
                 StepKind::Loop(step) => blocks.push(&step.body),
-                StepKind::Reshape { .. } | StepKind::Call(_) | StepKind::Size { .. } => {}
+                kind => sum = sum.saturating_add(step_flops(kind)),
             }
         }
     }
     sum
+}
+
+/// Arithmetic operations of one execution of a step without blocks.
+pub(super) fn step_flops(kind: &StepKind) -> u64 {
+    match kind {
+        StepKind::Nest(nest) => nest_flops(nest),
+        StepKind::Kernel(kernel) => nest_flops(&kernel.nest),
+        _ => 0,
+    }
 }
 
 fn nest_flops(nest: &Nest) -> u64 {

@@ -4,8 +4,9 @@ use super::comments::Comments;
 use super::interface::Interface;
 use super::names::{Names, comment};
 use super::views::{Param, Shape, Views};
-use super::{EmitOptions, call, dims, kernel, nest, types};
+use super::{EmitOptions, call, cost, dims, kernel, nest, types};
 use crate::diag::{Diagnostic, codes, quote as quoted};
+use crate::output::StepInfo;
 use crate::plan::{Plan, Space};
 use crate::program::nest::Scalar;
 use crate::program::{Block, BufferId, Kernel, Program, Step, StepKind};
@@ -32,6 +33,8 @@ pub struct Steps<'a> {
     pub functions: Vec<TokenStream>,
     /// Comments in them.
     pub comments: Comments,
+    /// What was emitted so far; the position of a step is its number.
+    pub listed: Vec<StepInfo>,
     /// Layers that cannot be emitted yet.
     pub unsupported: Vec<(Diagnostic, String)>,
 }
@@ -50,6 +53,7 @@ impl<'a> Steps<'a> {
             known: BTreeMap::new(),
             functions: Vec::new(),
             comments,
+            listed: Vec::new(),
             unsupported: Vec::new(),
         }
     }
@@ -121,7 +125,8 @@ impl<'a> Steps<'a> {
                 let views = Views::new(self.program, self.plan, &call.inputs, &call.outputs)?;
                 let body = call::body(self.program, &views, call)?;
                 let (name, text) = (step_name(step), self.comments.describe(self.program, step));
-                return self.call(&views, &body, name, &text, !call.sizes.is_empty());
+                let statement = self.call(&views, &body, name, &text, !call.sizes.is_empty())?;
+                return self.list(step, text, statement);
             }
             StepKind::If { condition, then, otherwise } => return self.branch(*condition, then, otherwise),
             StepKind::Loop(inner) => return self.repeat(inner),
@@ -131,7 +136,19 @@ impl<'a> Steps<'a> {
             return Ok(TokenStream::new());
         }
         let text = self.comments.describe(self.program, step);
-        self.call(&views, &body, step_name(step), &text, false)
+        let statement = self.call(&views, &body, step_name(step), &text, false)?;
+        self.list(step, text, statement)
+    }
+
+    /// Gives a step its number, which its statement tells the hook if there is one.
+    fn list(&mut self, step: &Step, text: String, statement: TokenStream) -> Result<TokenStream, Diagnostic> {
+        let number = Literal::usize_unsuffixed(self.listed.len());
+        let kind = if self.options.reference { step.kind.definition() } else { step.kind.name() };
+        self.listed.push(StepInfo { kind, text, flops: cost::step_flops(&step.kind) });
+        let Some(hook) = &self.options.step_hook else { return Ok(statement) };
+        let hook: syn::Path =
+            syn::parse_str(hook).map_err(|_| Diagnostic::internal("the hook of the steps is no path"))?;
+        Ok(quote!({ #hook(#number); #statement }))
     }
 
     fn nest(&self, nest: &crate::program::Nest) -> Result<(Views, TokenStream), Diagnostic> {

@@ -62,6 +62,18 @@ pub enum KernelKind {
     },
 }
 
+impl KernelKind {
+    /// Name in reports.
+    pub fn name(&self) -> &'static str {
+        match self {
+            KernelKind::Contraction { .. } => "contraction",
+            KernelKind::Window { op: WindowOp::Depthwise, .. } => "depthwise",
+            KernelKind::Window { op: WindowOp::Max, .. } => "max",
+            KernelKind::Window { op: WindowOp::Sum, .. } => "sum",
+        }
+    }
+}
+
 /// What a window reduction computes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WindowOp {

@@ -1,8 +1,8 @@
 //! Cases through generated Rust: all models of a batch in one crate, built once in release mode.
 
-mod krate;
+pub mod krate;
 mod process;
-mod tensors;
+pub mod tensors;
 
 use super::{Case, Outcome, Port, Runs, Status, in_parallel, judge, panic_text};
 use crate::cli::npz::Array;
@@ -158,7 +158,8 @@ fn run(cases: &[Prepared], krate: &Crate) -> Result<BTreeMap<usize, (Status, Str
     Ok(problems)
 }
 
-fn ports(ports: &[output::Port]) -> Vec<Port> {
+/// What a case needs to know of inputs or outputs.
+pub fn ports(ports: &[output::Port]) -> Vec<Port> {
     let names = |port: &output::Port| std::iter::once(&port.name).chain(&port.tensor_names).cloned().collect();
     ports.iter().map(|port| Port { names: names(port), element: port.element }).collect()
 }

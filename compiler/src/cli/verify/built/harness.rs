@@ -53,6 +53,12 @@ macro_rules! bits {
 bits!(F16(u16) Bf16(u16) F8e4m3(u8) F8e5m2(u8) F8e8m0(u8));
 
 impl Io {
+    /// The tensors of a file.
+    pub fn open(inputs: &str) -> Result<Io, String> {
+        let inputs = std::fs::read(inputs).map_err(|error| error.to_string())?;
+        Ok(Io { inputs, at: 0, outputs: Vec::new(), runs: 1 })
+    }
+
     fn take(&mut self, count: usize) -> Result<&[u8], String> {
         let start = self.at;
         self.at += count;

@@ -20,6 +20,7 @@ pub struct Crate {
     target: PathBuf,
     name: String,
     dependency: String,
+    features: &'static [&'static str],
     lock: Option<PathBuf>,
 }
 
@@ -51,7 +52,14 @@ impl Crate {
         let (dependency, lock) = dependency(arguments.runtime.as_deref())?;
         fs::create_dir_all(folder.join("src/bin"))
             .map_err(|error| format!("cannot create `{}`: {error}", folder.display()))?;
-        Ok(Crate { folder, keep: arguments.keep.is_some(), target, name, dependency, lock })
+        let keep = arguments.keep.is_some();
+        Ok(Crate { folder, keep, target, name, dependency, features: &["std"], lock })
+    }
+
+    /// The same with other features of `include-ir`.
+    pub fn with_features(mut self, features: &'static [&'static str]) -> Self {
+        self.features = features;
+        self
     }
 
     /// The folder.
@@ -67,11 +75,7 @@ impl Crate {
 
     /// Builds the cases (number, number of runs and source). Where rustc rejects some, builds the others.
     pub fn build(&self, sources: &BTreeMap<usize, (usize, &str)>) -> Result<Built, String> {
-        self.write("Cargo.toml", self.manifest().as_bytes())?;
-        self.write("src/harness.rs", include_bytes!("harness.rs"))?;
-        if let Some(lock) = &self.lock {
-            let _ = fs::copy(lock, self.folder.join("Cargo.lock"));
-        }
+        self.package()?;
         for (number, (_, source)) in sources {
             self.write(&format!("src/case_{number}.rs"), source.as_bytes())?;
         }
@@ -92,11 +96,35 @@ impl Crate {
         }
     }
 
+    /// Builds one binary whose `main.rs` has access to the module `harness` beside it.
+    pub fn program(&self, main: &str) -> Result<PathBuf, String> {
+        self.package()?;
+        self.write(&format!("src/bin/{}.rs", self.name), main.as_bytes())?;
+        match self.cargo()? {
+            Ok(()) => Ok(self.binary(&self.name)),
+            Err(errors) => Err(format!("the generated crate does not build:\n{errors}")),
+        }
+    }
+
+    /// Writes what all binaries share.
+    fn package(&self) -> Result<(), String> {
+        self.write("Cargo.toml", self.manifest().as_bytes())?;
+        self.write("src/harness.rs", include_bytes!("harness.rs"))?;
+        if let Some(lock) = &self.lock {
+            let _ = fs::copy(lock, self.folder.join("Cargo.lock"));
+        }
+        Ok(())
+    }
+
+    fn binary(&self, name: &str) -> PathBuf {
+        self.target.join("release").join(format!("{name}{}", std::env::consts::EXE_SUFFIX))
+    }
+
     fn manifest(&self) -> String {
-        let Crate { name, dependency, .. } = self;
+        let Crate { name, dependency, features, .. } = self;
         format!(
             "[package]\nname = \"{name}\"\nversion = \"0.0.0\"\nedition = \"2024\"\npublish = false\n\n[workspace]\n\n\
-             [dependencies]\ninclude-ir = {{ {dependency}, default-features = false, features = [\"std\"] }}\n"
+             [dependencies]\ninclude-ir = {{ {dependency}, default-features = false, features = {features:?} }}\n"
         )
     }
 
@@ -116,8 +144,8 @@ impl Crate {
             main.push_str("    ]);\n}\n");
             let name = format!("{}-{index}", self.name);
             self.write(&format!("src/bin/{name}.rs"), main.as_bytes())?;
-            let path = self.target.join("release").join(format!("{name}{}", std::env::consts::EXE_SUFFIX));
-            programs.push(Program { path, cases: chunk.iter().map(|(number, _)| *number).collect() });
+            programs
+                .push(Program { path: self.binary(&name), cases: chunk.iter().map(|(number, _)| *number).collect() });
         }
         Ok(programs)
     }
@@ -196,11 +224,11 @@ fn blame(errors: &str) -> BTreeMap<usize, (Status, String)> {
     broken
 }
 
-/// The module of a model, and a function `run` that feeds it.
+/// Statements that read the inputs of one run from `io`, and the expression that passes them to the model.
 ///
 /// # Errors
 /// The interface has a type that arrays cannot hold.
-pub fn case_source(output: &Output) -> Result<String, String> {
+pub fn inputs(output: &Output) -> Result<(String, String), String> {
     let mut body = String::new();
     let mut fields = Vec::new();
     for (i, port) in output.inputs.iter().enumerate() {
@@ -222,6 +250,15 @@ pub fn case_source(output: &Output) -> Result<String, String> {
     } else {
         format!("{}::Inputs {{ {} }}", output.module, fields.join(", "))
     };
+    Ok((body, inputs))
+}
+
+/// The module of a model, and a function `run` that feeds it.
+///
+/// # Errors
+/// The interface has a type that arrays cannot hold.
+pub fn case_source(output: &Output) -> Result<String, String> {
+    let (mut body, inputs) = inputs(output)?;
     let unwrap = if output.fallible { ".map_err(|error| error.to_string())?" } else { "" };
     let _ = writeln!(body, "        let outputs = model.run({inputs}){unwrap};");
     for port in &output.outputs {
