@@ -79,8 +79,8 @@ pub mod reference_dense {
             /// Runs the model once.
             pub fn run<'a>(&mut self, inputs: impl Into<Inputs<'a>>) -> Outputs<'_> {
                 let inputs = &inputs.into();
-                let cx = self.memory.isa.cx_among(&[rt::Isa::Scalar]);
-                let rt::Memory { arena, state, .. } = &mut self.memory;
+                let rt::Memory { arena, state, isa, .. } = &mut self.memory;
+                let cx = isa.context(&[rt::Isa::Scalar]);
                 let weights = &super::WEIGHTS;
                 steps_0(cx, arena, inputs, weights);
                 let (output_0,) = arena.read::<(rt::R<[f32; 30], 0>,)>();

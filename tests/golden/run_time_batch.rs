@@ -153,8 +153,8 @@ pub mod run_time_batch {
                     });
                 }
                 let dims = &[d0];
-                let cx = self.memory.isa.cx();
-                let rt::Memory { arena, state, .. } = &mut self.memory;
+                let rt::Memory { arena, state, isa, .. } = &mut self.memory;
+                let cx = isa.context(&[]);
                 let weights = &super::WEIGHTS;
                 steps_0(cx, arena, inputs, weights, dims);
                 let (output_0, output_1) = arena

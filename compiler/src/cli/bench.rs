@@ -88,10 +88,8 @@ pub fn bench(arguments: BenchArguments, reporter: &Reporter) -> Result<(), Failu
     let options = &arguments.options.options;
     let source = open(&arguments.model, options)?;
     let wanted = usize::from(arguments.threads);
-    if wanted > 1 {
-        return Err(wrong("compiled models run on one thread").into());
-    }
     let krate = built::krate::Crate::new(&arguments.build).map_err(wrong)?;
+    let krate = if wanted > 1 { krate.with_features(&["std", "threads"]) } else { krate };
     let output = Program::compile(&source, options, &krate)?;
     reporter.report(&output.warnings);
     let names = write_inputs(&arguments, &output, &krate)?;

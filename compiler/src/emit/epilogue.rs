@@ -21,7 +21,7 @@ pub(super) fn tokens(call: &Call) -> Result<(TokenStream, TokenStream), Diagnost
     let epilogue = &call.kernel.epilogue;
     if epilogue.general {
         let closure = closure(call)?;
-        return Ok((closure, quote!(rt::Epilogue { then: Some(&mut then), ..rt::Epilogue::NONE })));
+        return Ok((closure, quote!(rt::Epilogue { then: Some(&then), ..rt::Epilogue::NONE })));
     }
     let mut fields = TokenStream::new();
     if let Some(node) = epilogue.bias {
@@ -68,7 +68,7 @@ fn bias(call: &Call, node: u32) -> Result<TokenStream, Diagnostic> {
     }
 }
 
-/// `let mut then = |tile| ..`: the nest's nodes behind the reduction, for every element of the tile.
+/// `let then = |tile| ..`: the nest's nodes behind the reduction, for every element of the tile.
 fn closure(call: &Call) -> Result<TokenStream, Diagnostic> {
     let d = &call.description;
     let mut physical = Physical::unfused(call.program, call.views, &call.kernel.nest)?;
@@ -137,7 +137,7 @@ fn closure(call: &Call) -> Result<TokenStream, Diagnostic> {
         }
     };
     Ok(quote! {
-        let mut then = |mut tile: rt::Tile<'_>| cx.vectorize(#[inline(always)] || {
+        let then = |mut tile: rt::Tile<'_>| cx.vectorize(#[inline(always)] || {
             #setup
             for (m, row) in tile.rows() { #rows #body }
         });

@@ -196,8 +196,8 @@ fn run(
                 #convert
                 #checks
                 #dims
-                let cx = self.memory.isa.#context;
-                let rt::Memory { arena, state, .. } = &mut self.memory;
+                let rt::Memory { arena, state, isa, .. } = &mut self.memory;
+                let cx = isa.context(#context);
                 #bind_weights
                 #calls
                 #late
@@ -227,13 +227,13 @@ fn sizes(program: &Program) -> TokenStream {
     }
 }
 
-/// How `run` finds its instruction set.
+/// The instruction sets that `run` may use; none means all.
 fn context(isas: &[String]) -> TokenStream {
     if isas.is_empty() {
-        return quote!(cx());
+        return quote!(&[]);
     }
     let isas = isas.iter().map(|isa| quote::format_ident!("{isa}"));
-    quote!(cx_among(&[#(rt::Isa::#isas),*]))
+    quote!(&[#(rt::Isa::#isas),*])
 }
 
 /// The section of a method's documentation about its errors.

@@ -1,4 +1,9 @@
-//! The context that every step takes: which instruction set to run.
+//! The context that every step takes: which instruction set to run, and which threads help.
+//!
+//! A kernel that wants to run on several threads divides its result into parts, by rows, columns or batches and never along
+//! a sum, and calls [`Cx::split`] with a closure that computes a range of them. That is all: parts must be so large that a
+//! part takes a microsecond, [`Cx::parts`] tells how many are worth while. Which kernel computes an element, and in
+//! which order it adds, must not depend on the division, so that results are the same bits for every number of threads.
 use crate::isa::Isa;
 use crate::isa::scalar::Scalar;
 #[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
@@ -6,28 +11,91 @@ use crate::isa::{avx2, avx512, sse2};
 #[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
 use crate::simd::Simd;
 use crate::simd::WithSimd;
+#[cfg(feature = "threads")]
+use crate::team::Team;
+#[cfg(not(feature = "threads"))]
 use core::marker::PhantomData;
+use core::ops::Range;
 use core::sync::atomic::{AtomicU8, Ordering};
 
 /// Execution context of a step, passed by value. Holds proof that the machine supports its instruction set.
 #[derive(Clone, Copy, Debug)]
 pub struct Cx<'t> {
     isa: Isa,
-    team: PhantomData<&'t ()>,
+    team: Helpers<'t>,
+}
+
+/// Who helps: nobody, without feature `threads`.
+#[cfg(not(feature = "threads"))]
+type Helpers<'t> = PhantomData<&'t ()>;
+#[cfg(not(feature = "threads"))]
+const ALONE: Helpers<'static> = PhantomData;
+/// The team, if there is one.
+#[cfg(feature = "threads")]
+type Helpers<'t> = Option<&'t Team>;
+#[cfg(feature = "threads")]
+const ALONE: Helpers<'static> = None;
+
+/// Parts per thread: threads that are late or disturbed leave theirs to others.
+const PARTS: usize = 4;
+
+#[cfg(feature = "threads")]
+impl<'t> Cx<'t> {
+    /// The same with a team to split steps among.
+    #[must_use]
+    pub fn with_team(self, team: &'t Team) -> Cx<'t> {
+        Cx { isa: self.isa, team: Some(team) }
+    }
 }
 
 impl Cx<'_> {
+    /// Threads among which steps are split; 1 without a team.
+    #[inline(always)]
+    #[must_use]
+    pub fn threads(self) -> usize {
+        #[cfg(feature = "threads")]
+        return self.team.map_or(1, Team::threads);
+        #[cfg(not(feature = "threads"))]
+        1
+    }
+
+    /// Into how many parts a step is best divided that takes `work` of which `least` take a microsecond; 1 without a team.
+    #[inline(always)]
+    #[must_use]
+    pub fn parts(self, work: usize, least: usize) -> usize {
+        match self.threads() {
+            1 => 1,
+            threads => threads.saturating_mul(PARTS).min(crate::math::floor_div_usize(work, least)).max(1),
+        }
+    }
+
+    /// Computes parts `0..parts`, each once: all at once without a team, else one by one on the threads that are free.
+    ///
+    /// `work` gets ranges of parts, at the same time on several threads; parts must not depend on each other. It may split
+    /// again, but then it gets no help. Returns when everything is done.
+    #[inline(always)]
+    pub fn split(self, parts: usize, work: impl Fn(Range<usize>) + Sync) {
+        #[cfg(feature = "threads")]
+        if let Some(team) = self.team
+            && parts > 1
+            && team.run(parts, &|part| work(part..part + 1))
+        {
+            return;
+        }
+        work(0..parts);
+    }
+
     /// The best instruction set of this machine.
     #[inline]
     #[must_use]
     pub fn detect() -> Self {
-        Cx { isa: Isa::detect(), team: PhantomData }
+        Cx { isa: Isa::detect(), team: ALONE }
     }
 
     /// A chosen instruction set; `None` if this machine lacks it.
     #[must_use]
     pub fn with_isa(isa: Isa) -> Option<Self> {
-        isa.is_available().then_some(Cx { isa, team: PhantomData })
+        isa.is_available().then_some(Cx { isa, team: ALONE })
     }
 
     /// The instruction set of this context.
@@ -104,39 +172,65 @@ unsafe fn enter_avx2<T>(f: impl FnOnce() -> T) -> T {
     f()
 }
 
-/// A cached instruction set inside a model: 0 bytes until first used, so that a model is all zero bits.
+/// A cached instruction set inside a model, and its team: 0 bytes until first used, so that a model is all zero bits.
 #[derive(Debug, Default)]
-#[repr(transparent)]
-pub struct IsaCell(AtomicU8);
+pub struct IsaCell {
+    isa: AtomicU8,
+    /// `None` is all zero bits, as the standard library guarantees.
+    #[cfg(feature = "threads")]
+    team: Option<std::boxed::Box<Team>>,
+}
 
 impl IsaCell {
     /// Unknown.
     #[must_use]
     pub const fn new() -> Self {
-        IsaCell(AtomicU8::new(0))
+        IsaCell {
+            isa: AtomicU8::new(0),
+            #[cfg(feature = "threads")]
+            team: None,
+        }
     }
 
     /// The cached context; detects on first use.
     #[inline]
     #[must_use]
     pub fn cx(&self) -> Cx<'static> {
-        let isa = match Isa::from_byte(self.0.load(Ordering::Relaxed)) {
+        let isa = match Isa::from_byte(self.isa.load(Ordering::Relaxed)) {
             Some(isa) => isa,
             None => {
                 let isa = Isa::detect();
-                self.0.store(isa as u8, Ordering::Relaxed);
+                self.isa.store(isa as u8, Ordering::Relaxed);
                 isa
             }
         };
-        Cx { isa, team: PhantomData }
+        Cx { isa, team: ALONE }
+    }
+
+    /// The context of one run: the cached instruction set, on first use the best available one of `allowed` or, if that
+    /// is empty, of all; and the team.
+    #[inline]
+    #[must_use]
+    pub fn context(&self, allowed: &[Isa]) -> Cx<'_> {
+        let cx = if allowed.is_empty() { self.cx() } else { self.cx_among(allowed) };
+        #[cfg(feature = "threads")]
+        return Cx { isa: cx.isa, team: self.team.as_deref() };
+        #[cfg(not(feature = "threads"))]
+        cx
+    }
+
+    /// Splits steps among a team from now on, or among nobody.
+    #[cfg(feature = "threads")]
+    pub fn set_team(&mut self, team: Option<Team>) {
+        self.team = team.filter(|team| team.threads() > 1).map(std::boxed::Box::new);
     }
 
     /// The cached context; on first use the best available one of `allowed` (plain Rust if none is).
     #[must_use]
     pub fn cx_among(&self, allowed: &[Isa]) -> Cx<'static> {
-        if self.0.load(Ordering::Relaxed) == 0 {
+        if self.isa.load(Ordering::Relaxed) == 0 {
             let best = allowed.iter().filter(|isa| isa.is_available()).max().copied().unwrap_or(Isa::Scalar);
-            self.0.store(best as u8, Ordering::Relaxed);
+            self.isa.store(best as u8, Ordering::Relaxed);
         }
         self.cx()
     }
@@ -145,7 +239,7 @@ impl IsaCell {
     pub fn force(&self, isa: Isa) -> bool {
         let available = isa.is_available();
         if available {
-            self.0.store(isa as u8, Ordering::Relaxed);
+            self.isa.store(isa as u8, Ordering::Relaxed);
         }
         available
     }
@@ -174,7 +268,7 @@ mod tests {
     #[test]
     fn the_cell_starts_as_zero_and_caches() {
         let cell = IsaCell::new();
-        assert_eq!(cell.0.load(Ordering::Relaxed), 0);
+        assert_eq!(cell.isa.load(Ordering::Relaxed), 0);
         assert_eq!(cell.cx().isa(), Isa::detect());
         assert!(cell.force(Isa::Scalar));
         assert_eq!(IsaCell::new().cx_among(&[Isa::Scalar]).isa(), Isa::Scalar);

@@ -24,6 +24,8 @@ pub mod nest;
 pub mod pod;
 pub mod raw;
 pub mod simd;
+#[cfg(feature = "threads")]
+pub mod team;
 pub mod tensor;
 pub mod view;
 pub mod window;
@@ -35,4 +37,6 @@ pub use blob::LoadError;
 pub use cast::{Bf16, F8e4m3, F8e5m2, F8e8m0, F16};
 pub use info::{Element, RunError, TensorDim, TensorInfo};
 pub use isa::Isa;
+#[cfg(feature = "threads")]
+pub use team::Team;
 pub use tensor::TensorView;

@@ -11,7 +11,7 @@ pub struct Memory<const ARENA: usize, const STATE: usize> {
     pub arena: Arena<ARENA>,
     /// State variables; last from run to run.
     pub state: Arena<STATE>,
-    /// The instruction set, once known.
+    /// The instruction set, once known, and the threads.
     pub isa: IsaCell,
 }
 
@@ -23,7 +23,7 @@ impl<const ARENA: usize, const STATE: usize> Memory<ARENA, STATE> {
     }
 }
 
-// SAFETY: bytes and an atomic byte: zero is valid for all of them, and is what `new` makes.
+// SAFETY: bytes, an atomic byte and, with feature `threads`, an `Option<Box<_>>`: zero is valid for all of them, and is what `new` makes.
 unsafe impl<const ARENA: usize, const STATE: usize> Zeroable for Memory<ARENA, STATE> {}
 // SAFETY: bytes.
 unsafe impl<const BYTES: usize> Zeroable for Arena<BYTES> {}
@@ -54,6 +54,7 @@ macro_rules! declare_model {
             }
         }
         $crate::__declare_boxed!($name);
+        $crate::__declare_threads!($name);
     };
 }
 
@@ -73,6 +74,36 @@ macro_rules! __declare_boxed {
     };
 }
 
+/// The methods about threads for [`declare_model!`].
+#[doc(hidden)]
+#[macro_export]
+#[cfg(feature = "threads")]
+macro_rules! __declare_threads {
+    ($name:ident) => {
+        impl $name {
+            /// Splits the steps of every run among this many threads, the one that calls `run` included; 1 is how a model
+            /// begins: no other thread, no cost. Results are the same bits for every number.
+            pub fn set_threads(&mut self, threads: usize) {
+                let team = (threads > 1).then(|| $crate::__private::v1::Team::new(threads));
+                self.memory.isa.set_team(team);
+            }
+
+            /// The same with the threads of a team that other models may use too.
+            pub fn set_team(&mut self, team: &$crate::__private::v1::Team) {
+                self.memory.isa.set_team(::core::option::Option::Some(::core::clone::Clone::clone(team)));
+            }
+        }
+    };
+}
+
+/// Without feature `threads` there is one thread.
+#[doc(hidden)]
+#[macro_export]
+#[cfg(not(feature = "threads"))]
+macro_rules! __declare_threads {
+    ($name:ident) => {};
+}
+
 /// Without feature `alloc` there is no `boxed()`.
 #[doc(hidden)]
 #[macro_export]
@@ -83,6 +114,7 @@ macro_rules! __declare_boxed {
 
 #[cfg(test)]
 mod tests {
+    #[allow(dead_code)]
     mod generated {
         crate::declare_model!(
             /// A model with 12 MB of memory.

@@ -68,10 +68,10 @@ impl Program {
         for module in ["harness", "timing", "timed"].into_iter().chain(profiled.map(|_| "profiled")) {
             let _ = writeln!(main, "#[path = \"../{module}.rs\"]\nmod {module};");
         }
-        krate.write("src/timed.rs", module(&output, options, krate.folder())?.as_bytes())?;
+        krate.write("src/timed.rs", module(&output, options, threads, krate.folder())?.as_bytes())?;
         let mut other = "Err(\"no profile\".to_owned())";
         if let Some(profiled) = profiled {
-            krate.write("src/profiled.rs", module(profiled, options, krate.folder())?.as_bytes())?;
+            krate.write("src/profiled.rs", module(profiled, options, threads, krate.folder())?.as_bytes())?;
             other = "profiled::serve(io, isas, threads)";
         }
         let isas: Vec<String> = options.isa.members().iter().map(|isa| format!("include_ir::Isa::{isa:?}")).collect();
@@ -114,7 +114,7 @@ fn weights(folder: &Path, profiled: bool) -> PathBuf {
 }
 
 /// The module of a model and the function that serves it.
-fn module(output: &Output, options: &Options, folder: &Path) -> Result<String, String> {
+fn module(output: &Output, options: &Options, threads: usize, folder: &Path) -> Result<String, String> {
     let (bindings, inputs) = krate::inputs(output)?;
     let (module, text) = (&output.module, &output.text);
     let external = options.weights == WeightsMode::External && !output.weights.is_empty();
@@ -129,6 +129,9 @@ fn module(output: &Output, options: &Options, folder: &Path) -> Result<String, S
         );
     }
     let _ = writeln!(body, "        let mut model = {module}::Model::boxed();\n        let load = start.elapsed();");
+    if threads > 1 {
+        body.push_str("        model.set_threads(threads);\n");
+    }
     body.push_str("        timing::serve(load, isas, || {\n");
     if output.stateful {
         body.push_str("            model.reset();\n");

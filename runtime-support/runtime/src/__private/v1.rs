@@ -20,6 +20,8 @@ pub use crate::{LoadError, calls, cast, declare_model, math, nest, weights_embed
 
 #[cfg(feature = "alloc")]
 pub use crate::pod::zeroed_box;
+#[cfg(feature = "threads")]
+pub use crate::team::Team;
 #[cfg(feature = "alloc")]
 pub use alloc::boxed::Box;
 

@@ -2,14 +2,18 @@
 use super::job::{Job, MOST_ROWS, Place, offset};
 use super::kernel::{Args, KernelSet, Kernels};
 use super::pack::panel_width;
+use super::parts::{Parts, Shared};
 use super::table::{BLOCK, EMPTY, Row, fill};
-use super::{Contraction, Epilogue, Tile, kernels};
+use super::{Contraction, Epilogue, Then, kernels};
 use crate::cx::Cx;
 use crate::math::{ceil_div_usize, floor_div_usize};
 use crate::raw::{Dst, Src};
+use core::ops::Range;
 
 /// Bytes of the left operand per block: a share of the second-level cache.
 const BLOCK_BYTES: usize = 768 * 1024;
+/// Multiply-adds that take a microsecond.
+const WORK: usize = 64 * 1024;
 
 /// # Safety
 /// The descriptor fits all operands.
@@ -20,38 +24,51 @@ pub(super) unsafe fn run(
     cx: Cx<'_>,
     a: Src<'_, f32>,
     w: &[f32],
-    mut out: Dst<'_, f32>,
-    mut epilogue: Epilogue<'_>,
+    out: Dst<'_, f32>,
+    epilogue: Epilogue<'_>,
 ) {
     let kernels = kernels::of(cx.isa());
-    let [b0, b1] = c.batches;
-    for i0 in 0..b0.extent {
-        for i1 in 0..b1.extent {
-            let job = Job::new(c, [i0, i1], a, w, &mut out, &epilogue);
-            // SAFETY: promised by the caller.
-            unsafe { job.run(kernels, &mut epilogue.then) };
+    let tile = kernels.first().map_or(1, |set| set.kernels.len());
+    let batches = c.batches[0].extent.saturating_mul(c.batches[1].extent);
+    let work = c.m().saturating_mul(c.k()).saturating_mul(c.cols).saturating_mul(batches);
+    let parts = Parts::new(c, cx.parts(work, WORK), (tile, c.panel), most_rows(c));
+    let shared = Shared::new(a, w, out, epilogue);
+    cx.split(parts.count(), |range| {
+        let shared = &shared;
+        for part in range {
+            let (batch, rows, cols) = parts.part(part);
+            let job = Job::new(c, batch, shared.a, shared.w, shared.out, &shared.epilogue);
+            // SAFETY: promised by the caller; parts are disjoint.
+            unsafe { job.run(kernels, rows, cols, shared.epilogue.then) };
         }
-    }
+    });
+}
+
+/// Rows of a block, whose left operand stays in the cache.
+fn most_rows(c: &Contraction) -> usize {
+    let bytes = c.depth.saturating_mul(4).max(1);
+    floor_div_usize(BLOCK_BYTES, bytes).clamp(MOST_ROWS.min(BLOCK), BLOCK)
 }
 
 impl Job<'_> {
+    /// A range of rows and of whole panels.
+    ///
     /// # Safety
     /// The descriptor fits all operands.
-    unsafe fn run(&self, kernels: Kernels, then: &mut Option<&mut dyn FnMut(Tile<'_>)>) {
-        let m = self.c.m();
+    unsafe fn run(&self, kernels: Kernels, part: Range<usize>, cols: Range<usize>, then: Option<Then<'_>>) {
+        let m = part.len();
         // Blocks of equal size and whole tiles, so that the last one does not fall back to small tiles.
-        let bytes = self.c.depth.saturating_mul(4).max(1);
-        let most = (BLOCK_BYTES / bytes).clamp(MOST_ROWS.min(BLOCK), BLOCK);
+        let most = most_rows(self.c);
         let tile = kernels.first().map_or(1, |set| set.kernels.len());
         let size =
             ceil_div_usize(ceil_div_usize(m, ceil_div_usize(m, most)), tile).saturating_mul(tile).clamp(1, BLOCK);
         let mut block = EMPTY;
-        let mut first_row = 0;
-        while first_row < m {
-            let rows = size.min(m - first_row);
+        let mut first_row = part.start;
+        while first_row < part.end {
+            let rows = size.min(part.end - first_row);
             fill(self.c, &mut block, first_row, rows);
-            let (mut column, mut w) = (0, self.w);
-            while column < self.c.cols {
+            let (mut column, mut w) = (cols.start, self.w.wrapping_add(cols.start.wrapping_mul(self.c.k())));
+            while column < cols.end {
                 let width = panel_width(self.c.cols, column, self.c.panel);
                 let rows = block.get(..rows).unwrap_or_default();
                 // SAFETY: promised by the caller.
@@ -73,7 +90,7 @@ impl Job<'_> {
         (first_row, rows): (usize, &[Row]),
         (first_col, width): (usize, usize),
         w: *const f32,
-        then: &mut Option<&mut dyn FnMut(Tile<'_>)>,
+        then: Option<Then<'_>>,
     ) {
         let mut at = 0;
         while at < width && first_col + at < self.c.cols {

@@ -2,8 +2,11 @@
 use crate::blocks::blocks_mut;
 use crate::raw::Src;
 
+/// Something that happens to finished tiles.
+pub type Then<'a> = &'a (dyn Fn(Tile<'_>) + Sync);
+
 /// Applied to every output element in this order: + bias, + residual, + old output, clamp, `then`.
-#[derive(Default)]
+#[derive(Clone, Copy, Default)]
 pub struct Epilogue<'a> {
     /// One float per column, plus the batches' bias strides.
     pub bias: Option<&'a [f32]>,
@@ -13,8 +16,8 @@ pub struct Epilogue<'a> {
     pub accumulate: bool,
     /// Least and greatest value; NaN stays NaN.
     pub clamp: Option<(f32, f32)>,
-    /// Called for every finished tile before it is written.
-    pub then: Option<&'a mut dyn FnMut(Tile<'_>)>,
+    /// Called for every finished tile before it is written, on several threads at once if there is a team.
+    pub then: Option<Then<'a>>,
 }
 
 impl<'a> Epilogue<'a> {

@@ -1,9 +1,9 @@
 //! One batch of a contraction or window, and how its tiles are finished.
 use super::kernel::Args;
 use super::table::{Row, step};
-use super::{Contraction, Epilogue, Tile};
+use super::{Contraction, Epilogue, Then, Tile};
 use crate::blocks::{blocks, blocks_mut};
-use crate::raw::{Dst, Src};
+use crate::raw::Src;
 
 /// Most rows and columns of a micro-kernel.
 pub(crate) const MOST_ROWS: usize = if cfg!(target_pointer_width = "64") { 12 } else { 4 };
@@ -29,7 +29,7 @@ impl<'a> Job<'a> {
         batch: [usize; 2],
         a: Src<'_, f32>,
         w: &[f32],
-        out: &mut Dst<'_, f32>,
+        out: *mut f32,
         epilogue: &Epilogue<'_>,
     ) -> Self {
         let ([b0, b1], [i0, i1]) = (c.batches, batch);
@@ -45,7 +45,7 @@ impl<'a> Job<'a> {
             batch,
             a: a.as_ptr().wrapping_offset(a_at),
             w: w.as_ptr().wrapping_add(at(0, b0.w, b1.w)),
-            out: out.as_mut_ptr().wrapping_add(at(c.out_offset, b0.out, b1.out)),
+            out: out.wrapping_add(at(c.out_offset, b0.out, b1.out)),
             bias: bias.unwrap_or(core::ptr::null()),
             residual: residual.unwrap_or(core::ptr::null()),
             accumulate: epilogue.accumulate,
@@ -62,7 +62,7 @@ impl<'a> Job<'a> {
         cols: usize,
         args: Args<'_>,
         place: &Place,
-        then: &mut Option<&mut dyn FnMut(Tile<'_>)>,
+        then: Option<Then<'_>>,
         compute: impl Fn(&Args<'_>),
     ) {
         if place.cols == cols && then.is_none() && !self.accumulate {

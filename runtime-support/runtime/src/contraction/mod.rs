@@ -8,10 +8,11 @@ pub(crate) mod job;
 pub(crate) mod kernel;
 mod kernels;
 mod pack;
+pub(crate) mod parts;
 mod reach;
 pub(crate) mod table;
 
-pub use epilogue::{Epilogue, Tile};
+pub use epilogue::{Epilogue, Then, Tile};
 pub use pack::{pack, pack_strided, packed_len};
 pub(crate) use reach::reach;
 

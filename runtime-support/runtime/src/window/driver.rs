@@ -3,11 +3,16 @@ use super::kernel::{KernelSet, LIST, MOST_COLS, ROWS, TapAt, WindowArgs, of};
 use super::{Divisor, Operation};
 use crate::contraction::job::{Job, Place, offset};
 use crate::contraction::kernel::Args;
+use crate::contraction::parts::{Parts, Shared};
 use crate::contraction::table::{BLOCK, EMPTY, Row, fill, step, valid_rows};
-use crate::contraction::{Contraction, Epilogue, Tile};
+use crate::contraction::{Contraction, Epilogue, Then};
 use crate::cx::Cx;
 use crate::math::floor_div_usize;
 use crate::raw::{Dst, Src};
+use core::ops::Range;
+
+/// Steps of a window that take a microsecond.
+const WORK: usize = 8 * 1024;
 
 /// Consecutive rows of which the same taps are not in the padding: most of a line of pixels, or a pixel at its end.
 struct Run<'a> {
@@ -31,39 +36,54 @@ pub(super) unsafe fn run(
     operation: Operation,
     a: Src<'_, f32>,
     w: &[f32],
-    mut out: Dst<'_, f32>,
-    mut epilogue: Epilogue<'_>,
+    out: Dst<'_, f32>,
+    epilogue: Epilogue<'_>,
 ) {
-    let (kernels, m) = (of(cx.isa()), c.m());
+    let taps = c.taps.iter().fold(1usize, |taps, tap| taps.saturating_mul(tap.extent));
+    let batches = c.batches[0].extent.saturating_mul(c.batches[1].extent);
+    let work = c.m().saturating_mul(taps).saturating_mul(c.cols).saturating_mul(batches);
+    // Whole lines have runs of the same taps.
+    let line = c.rows.iter().rev().map(|axis| axis.extent).find(|extent| *extent > 1).unwrap_or(1);
+    let parts = Parts::new(c, cx.parts(work, WORK), (line, c.cols.max(1)), 1);
+    let shared = Shared::new(a, w, out, epilogue);
+    cx.split(parts.count(), |range| {
+        let shared = &shared;
+        for part in range {
+            let (batch, rows, _) = parts.part(part);
+            let job = Job::new(c, batch, shared.a, shared.w, shared.out, &shared.epilogue);
+            // SAFETY: promised by the caller; parts are disjoint.
+            unsafe { run_rows(&job, cx, operation, rows, shared.epilogue.then) };
+        }
+    });
+}
+
+/// # Safety
+/// As [`run`].
+unsafe fn run_rows(job: &Job<'_>, cx: Cx<'_>, operation: Operation, part: Range<usize>, then: Option<Then<'_>>) {
+    let (kernels, c) = (of(cx.isa()), job.c);
     let mut block = EMPTY;
-    for i0 in 0..c.batches[0].extent {
-        for i1 in 0..c.batches[1].extent {
-            let job = Job::new(c, [i0, i1], a, w, &mut out, &epilogue);
-            let buffered = job.accumulate || epilogue.then.is_some();
-            let mut first = 0;
-            while first < m {
-                let n = BLOCK.min(m - first);
-                fill(c, &mut block, first, n);
-                let mut first_row = first;
-                let mut rest = block.get(..n).unwrap_or_default();
-                while let Some((rows, after)) = same_taps(rest) {
-                    rest = after;
-                    let mut run =
-                        Run { rows, first_row, list: [TapAt { at: 0, index: 0 }; LIST], taps: 0, divisor: 1.0 };
-                    run.list_taps(c, operation);
-                    // A tile that waits in a buffer, for further taps or for a closure, is small.
-                    let together = !buffered && run.taps <= LIST;
-                    let most = if together { BLOCK } else { ROWS };
-                    for rows in rows.chunks(most) {
-                        (run.rows, run.first_row) = (rows, first_row);
-                        // SAFETY: promised by the caller.
-                        unsafe { run.compute(&job, kernels, operation, together, &mut epilogue.then) };
-                        first_row += rows.len();
-                    }
-                }
-                first += n;
+    let buffered = job.accumulate || then.is_some();
+    let mut first = part.start;
+    while first < part.end {
+        let n = BLOCK.min(part.end - first);
+        fill(c, &mut block, first, n);
+        let mut first_row = first;
+        let mut rest = block.get(..n).unwrap_or_default();
+        while let Some((rows, after)) = same_taps(rest) {
+            rest = after;
+            let mut run = Run { rows, first_row, list: [TapAt { at: 0, index: 0 }; LIST], taps: 0, divisor: 1.0 };
+            run.list_taps(c, operation);
+            // A tile that waits in a buffer, for further taps or for a closure, is small.
+            let together = !buffered && run.taps <= LIST;
+            let most = if together { BLOCK } else { ROWS };
+            for rows in rows.chunks(most) {
+                (run.rows, run.first_row) = (rows, first_row);
+                // SAFETY: promised by the caller.
+                unsafe { run.compute(job, kernels, operation, together, then) };
+                first_row += rows.len();
             }
         }
+        first += n;
     }
 }
 
@@ -130,7 +150,7 @@ impl Run<'_> {
         kernels: &[&KernelSet],
         operation: Operation,
         together: bool,
-        then: &mut Option<&mut dyn FnMut(Tile<'_>)>,
+        then: Option<Then<'_>>,
     ) {
         let mut column = 0;
         while column < job.c.cols {

@@ -1,0 +1,103 @@
+//! The division of a contraction or window into parts that threads compute.
+use super::{Contraction, Epilogue};
+use crate::math::{ceil_div_usize, floor_div_usize, floor_mod_usize};
+use crate::raw::{Dst, Src};
+use core::ops::Range;
+
+/// The operands of all parts.
+pub(crate) struct Shared<'a> {
+    pub a: Src<'a, f32>,
+    pub w: &'a [f32],
+    pub out: *mut f32,
+    pub epilogue: Epilogue<'a>,
+}
+
+// SAFETY: a part writes its own rows and columns of the result only, and reads no others of it; the rest is shared
+// references. `then` is `Sync`.
+unsafe impl Sync for Shared<'_> {}
+
+impl<'a> Shared<'a> {
+    /// Lends the operands to the parts.
+    pub fn new(a: Src<'a, f32>, w: &'a [f32], mut out: Dst<'a, f32>, epilogue: Epilogue<'a>) -> Self {
+        Shared { a, w, out: out.as_mut_ptr(), epilogue }
+    }
+}
+
+/// Batches, and in each of them ranges of rows and of columns.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Parts {
+    extents: [usize; 4],
+    rows: usize,
+    cols: usize,
+    m: usize,
+    n: usize,
+}
+
+impl Parts {
+    /// At least `wanted` parts where there are as many. A part has whole groups of `unit.0` rows and `unit.1` columns; of
+    /// rows at least `block` go together at no cost, so columns are divided before rows are fewer.
+    pub fn new(c: &Contraction, wanted: usize, unit: (usize, usize), block: usize) -> Parts {
+        let [b0, b1] = [c.batches[0].extent, c.batches[1].extent];
+        let (m, n) = (c.m(), c.cols);
+        let (mut by_rows, mut by_cols) = (1, 1);
+        let each = ceil_div_usize(wanted, b0.saturating_mul(b1));
+        if each > 1 {
+            let (row_units, col_units) = (ceil_div_usize(m, unit.0), ceil_div_usize(n, unit.1));
+            by_rows = each.min(ceil_div_usize(m, block)).max(1);
+            by_cols = ceil_div_usize(each, by_rows).min(col_units).max(1);
+            by_rows = ceil_div_usize(each, by_cols).min(row_units).max(1);
+        }
+        let size = |all: usize, parts: usize, unit: usize| match parts {
+            1 => all,
+            _ => ceil_div_usize(ceil_div_usize(all, parts), unit).saturating_mul(unit),
+        };
+        let (rows, cols) = (size(m, by_rows, unit.0).max(1), size(n, by_cols, unit.1).max(1));
+        Parts { extents: [b0, b1, ceil_div_usize(m, rows), ceil_div_usize(n, cols)], rows, cols, m, n }
+    }
+
+    /// How many there are.
+    pub fn count(&self) -> usize {
+        self.extents.iter().fold(1, |count, extent| count.saturating_mul(*extent))
+    }
+
+    /// Batch, rows and columns of a part. Columns vary fastest, then rows.
+    pub fn part(&self, part: usize) -> ([usize; 2], Range<usize>, Range<usize>) {
+        let [_, b1, r, c] = self.extents;
+        let (rest, column) = (floor_div_usize(part, c), floor_mod_usize(part, c));
+        let (rest, row) = (floor_div_usize(rest, r), floor_mod_usize(rest, r));
+        let (first_row, first_col) = (row * self.rows, column * self.cols);
+        let rows = first_row..first_row.saturating_add(self.rows).min(self.m);
+        let cols = first_col..first_col.saturating_add(self.cols).min(self.n);
+        ([floor_div_usize(rest, b1), floor_mod_usize(rest, b1)], rows, cols)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+    use super::super::{Batch, RowAxis};
+    use super::*;
+    use std::vec;
+
+    #[test]
+    fn parts_cover_everything_once() {
+        for (b, m, n) in [(1, 1, 1), (1, 49, 512), (1, 3136, 64), (2, 7, 33), (12, 64, 64), (3, 240, 1), (1, 1, 4096)] {
+            let mut c = Contraction { cols: n, ..Contraction::NEW };
+            c.batches[1] = Batch { extent: b, ..Batch::ONE };
+            c.rows[3] = RowAxis { extent: m, ..RowAxis::ONE };
+            for wanted in [1, 2, 5, 8, 64] {
+                let parts = Parts::new(&c, wanted, (12, 32), 240);
+                let mut seen = vec![0; b * m * n];
+                for part in 0..parts.count() {
+                    let ([b0, b1], rows, cols) = parts.part(part);
+                    assert!(b0 == 0 && !rows.is_empty() && !cols.is_empty());
+                    for row in rows {
+                        cols.clone().for_each(|col| seen[(b1 * m + row) * n + col] += 1);
+                    }
+                }
+                assert!(seen.iter().all(|count| *count == 1), "{b} {m} {n} {wanted} {parts:?}");
+                assert!(wanted > 1 || parts.count() == b, "one thread has a part per batch");
+            }
+        }
+    }
+}
