@@ -64,29 +64,70 @@ pub(crate) fn fill(c: &Contraction, block: &mut Block, first: usize, n: usize) {
     let (rest, i2) = divide(rest, r2.extent);
     let (i0, i1) = divide(rest, r1.extent);
     let mut index = [i0, i1, i2, i3];
-    for row in block.iter_mut().take(n) {
-        let (mut a, mut out, mut residual) = (0isize, 0, 0);
-        for (axis, index) in c.rows.iter().zip(index) {
-            // Wrapping: intermediate sums may leave the address space of small machines, the final ones do not.
-            a = a.wrapping_add(step(index, axis.a));
-            out = index.wrapping_mul(axis.out).wrapping_add(out);
-            residual = index.wrapping_mul(axis.residual).wrapping_add(residual);
-        }
-        *row = Row { a, out, residual, first: [0; 3], count: [0; 3], inside: true };
-        for ((bound, first_tap), count) in c.bounds.iter().zip(&mut row.first).zip(&mut row.count) {
-            if bound.limit != 0 {
-                let (first, end, taps) = valid_of_row(c, bound, &index);
-                (*first_tap, *count) = (first as u16, (end - first) as u16);
-                row.inside &= first == 0 && end == taps;
-            }
-        }
-        for (axis, index) in c.rows.iter().zip(&mut index).rev() {
+    // A line: rows that differ in the fastest axis only.
+    let fast = c.rows.iter().rposition(|axis| axis.extent != 1).unwrap_or(3) & 3;
+    let mut rest = block.get_mut(..n).unwrap_or_default();
+    while !rest.is_empty() {
+        let count = c.rows[fast].extent.saturating_sub(index[fast]).max(1).min(rest.len());
+        let Some((line, after)) = rest.split_at_mut_checked(count) else { return };
+        fill_line(c, fast, &index, line);
+        rest = after;
+        index[fast] = 0;
+        for (axis, index) in c.rows.iter().zip(&mut index).take(fast).rev() {
             *index += 1;
             if *index < axis.extent {
                 break;
             }
             *index = 0;
         }
+    }
+}
+
+/// Tables the rows from `index` on, along axis `fast`.
+fn fill_line(c: &Contraction, fast: usize, index: &[usize; 4], line: &mut [Row]) {
+    let mut row = Row { a: 0, out: 0, residual: 0, first: [0; 3], count: [0; 3], inside: true };
+    for (axis, index) in c.rows.iter().zip(index) {
+        // Wrapping: intermediate sums may leave the address space of small machines, the final ones do not.
+        row.a = row.a.wrapping_add(step(*index, axis.a));
+        row.out = index.wrapping_mul(axis.out).wrapping_add(row.out);
+        row.residual = index.wrapping_mul(axis.residual).wrapping_add(row.residual);
+    }
+    for (b, bound) in c.bounds.iter().enumerate() {
+        if bound.limit != 0 && usize::from(bound.row) != fast {
+            row.restrict(c, b, bound, index);
+        }
+    }
+    let (axis, bounded) = (c.rows[fast & 3], c.bounds.iter().any(|bound| bound.limit != 0));
+    for slot in line.iter_mut() {
+        (slot.a, slot.out, slot.residual) = (row.a, row.out, row.residual);
+        // Rows without bounds are as they were made.
+        if bounded {
+            (slot.first, slot.count, slot.inside) = (row.first, row.count, row.inside);
+        }
+        row.a = row.a.wrapping_add(axis.a);
+        row.out = row.out.wrapping_add(axis.out);
+        row.residual = row.residual.wrapping_add(axis.residual);
+    }
+    for (b, bound) in c.bounds.iter().enumerate() {
+        if bound.limit != 0 && usize::from(bound.row) == fast {
+            let mut at = *index;
+            for row in line.iter_mut() {
+                row.restrict(c, b, bound, &at);
+                at[fast & 3] += 1;
+            }
+        }
+    }
+}
+
+impl Row {
+    /// Notes which taps bound `b` leaves to the row at `index`.
+    #[inline(always)]
+    fn restrict(&mut self, c: &Contraction, b: usize, bound: &Bound, index: &[usize; 4]) {
+        let (first, end, taps) = valid_of_row(c, bound, index);
+        if let Some((least, count)) = self.first.get_mut(b).zip(self.count.get_mut(b)) {
+            (*least, *count) = (first as u16, (end - first) as u16);
+        }
+        self.inside &= first == 0 && end == taps;
     }
 }
 
@@ -111,6 +152,10 @@ fn valid(bound: &Bound, row: isize, taps: isize) -> (isize, isize) {
     else {
         return (0, 0);
     };
+    let reach = (taps - 1).saturating_mul(bound.dilation);
+    if low <= 0 && reach >= 0 && reach < high {
+        return (0, taps);
+    }
     let (first, end) = match bound.dilation {
         0 if low <= 0 && high > 0 => (0, taps),
         0 => (0, 0),
