@@ -61,7 +61,7 @@ impl Window {
     };
 
     /// The addresses as those of a contraction with one weight per tap and column.
-    const fn geometry(&self) -> Contraction {
+    pub(crate) const fn geometry(&self) -> Contraction {
         Contraction {
             batches: self.batches,
             rows: self.rows,
