@@ -2,6 +2,7 @@
 
 mod blocks;
 mod call;
+mod chain;
 mod comments;
 mod cost;
 mod dims;

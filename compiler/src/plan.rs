@@ -85,6 +85,9 @@ pub fn element_bytes(element: ElementType) -> Option<usize> {
 /// Sizes without bound and sizes that overflow.
 pub fn capacity(program: &Program, storage: BufferId) -> Result<usize, Diagnostic> {
     let buffer = program.buffer(storage);
+    if let Some(kept) = buffer.kept {
+        return Ok(kept);
+    }
     let bound = buffer.dims.iter().try_fold(1usize, |size, dim| {
         let bound = usize::try_from(dim.upper_bound().max(0)).ok()?;
         size.checked_mul(bound)

@@ -4,6 +4,7 @@
 //! buffer's [`Layout`] alone, so a pass that changes a layout changes no nest. A step for which a kernel was selected
 //! keeps its nest: interpreting the nest is what the kernel is tested against.
 
+pub mod bands;
 pub mod builder;
 pub mod edit;
 pub mod interpret;
@@ -17,6 +18,7 @@ pub mod state;
 pub mod symbolic;
 mod verify;
 
+pub use bands::Chain;
 pub use kernel::Kernel;
 pub use nest::{Access, Axis, Bound, Nest, Reduction};
 pub use verify::{scalar_types, verify};
@@ -72,6 +74,8 @@ pub struct Buffer {
     pub layout: Layout,
     /// A readable name.
     pub name: String,
+    /// Elements that memory is needed for, where that is not all of them: a chain keeps a few lines only.
+    pub kept: Option<usize>,
 }
 
 /// One unit of work.
@@ -90,6 +94,8 @@ pub enum StepKind {
     Nest(Nest),
     /// A loop nest that a kernel of the runtime computes.
     Kernel(Box<Kernel>),
+    /// Kernels that run in turn, a few lines at a time.
+    Chain(Chain),
     /// `to` holds the elements of `from` in the same row-major order under other dimensions.
     Reshape {
         /// Source.
@@ -132,6 +138,7 @@ impl StepKind {
     pub fn definition(&self) -> &'static str {
         match self {
             StepKind::Nest(_) | StepKind::Kernel(_) => "nest",
+            StepKind::Chain(_) => "chain",
             StepKind::Reshape { .. } => "copy",
             StepKind::Call(call) => call.function.name,
             StepKind::If { .. } => "if",
@@ -275,7 +282,7 @@ impl Program {
     pub fn add_buffer(&mut self, name: &str, element: ElementType, dims: Vec<Dim>, role: Role) -> BufferId {
         let id = BufferId(self.buffers.len() as u32);
         let layout = Layout::row_major(id, &dims);
-        self.buffers.push(Buffer { element, dims, role, layout, name: name.to_owned() });
+        self.buffers.push(Buffer { element, dims, role, layout, name: name.to_owned(), kept: None });
         id
     }
 
@@ -310,7 +317,11 @@ impl Program {
             for step in &block.steps {
                 let mut fix = |buffer: &BufferId| fixed[buffer.0 as usize] = true;
                 match &step.kind {
-                    StepKind::Nest(_) | StepKind::Kernel(_) | StepKind::Reshape { .. } | StepKind::Size { .. } => {}
+                    StepKind::Nest(_)
+                    | StepKind::Kernel(_)
+                    | StepKind::Chain(_)
+                    | StepKind::Reshape { .. }
+                    | StepKind::Size { .. } => {}
                     StepKind::Call(call) => call.inputs.iter().chain(&call.outputs).for_each(fix),
                     StepKind::If { condition, then, otherwise } => {
                         fix(condition);
@@ -358,6 +369,7 @@ impl Step {
         match &self.kind {
             StepKind::Nest(nest) => nest.accesses(&mut reads, &mut writes),
             StepKind::Kernel(kernel) => kernel.accesses(&mut reads, &mut writes),
+            StepKind::Chain(chain) => chain.accesses(&mut reads, &mut writes),
             StepKind::Reshape { from, to } => {
                 reads.push(*from);
                 writes.push(*to);

@@ -26,6 +26,9 @@ pub(super) fn step_flops(kind: &StepKind) -> u64 {
     match kind {
         StepKind::Nest(nest) => nest_flops(nest),
         StepKind::Kernel(kernel) => nest_flops(&kernel.nest),
+        StepKind::Chain(chain) => {
+            chain.stages.iter().fold(0, |sum: u64, stage| sum.saturating_add(nest_flops(&stage.kernel.nest)))
+        }
         _ => 0,
     }
 }
@@ -52,7 +55,7 @@ pub fn stack_bytes(program: &Program) -> (usize, bool) {
     while let Some(block) = blocks.pop() {
         for step in &block.steps {
             match &step.kind {
-                StepKind::Kernel(_) => kernels = true,
+                StepKind::Kernel(_) | StepKind::Chain(_) => kernels = true,
                 StepKind::If { then, otherwise, .. } => blocks.extend([then, otherwise]),
                 StepKind::Loop(step) => blocks.push(&step.body),
                 _ => {}

@@ -92,7 +92,7 @@ fn closure(call: &Call) -> Result<TokenStream, Diagnostic> {
         setup.extend(quote!(let #name = tile.batch[#slot];));
         nodes.name_axis(axis.axis, name);
     }
-    let unflatten = |nodes: &mut Nodes, axes: &[KernelAxis], flat: &str| -> TokenStream {
+    let unflatten = |nodes: &mut Nodes, axes: &[KernelAxis], flat: &str, skipped: Option<&Literal>| -> TokenStream {
         let flat = format_ident!("{flat}");
         let mut statements = TokenStream::new();
         for (i, axis) in axes.iter().enumerate() {
@@ -101,12 +101,18 @@ fn closure(call: &Call) -> Result<TokenStream, Diagnostic> {
             let last = i + 1 == axes.len();
             let quotient = if last { quote!(#flat) } else { nodes.scope.quotient(quote!(#flat), &below) };
             let value = if i == 0 { quotient } else { nodes.scope.remainder(quotient, &axis.extent) };
+            // The rows of a stage start at the band's first line.
+            let value = match skipped.filter(|_| i == 0) {
+                Some(stage) => quote!(#value + band[#stage].first),
+                None => value,
+            };
             statements.extend(quote!(let #name = #value;));
             nodes.name_axis(axis.axis, name);
         }
         statements
     };
-    let rows = unflatten(&mut nodes, &d.rows, "m");
+    let stage = call.stage.map(Literal::usize_unsuffixed);
+    let rows = unflatten(&mut nodes, &d.rows, "m", stage.as_ref());
     nodes.reduced = Some(quote!(row.at(j)));
     let name = format_ident!("j");
     let body = match inner {
@@ -129,7 +135,7 @@ fn closure(call: &Call) -> Result<TokenStream, Diagnostic> {
         }
         None => {
             setup.extend(quote!(let first = tile.first_col;));
-            let columns = unflatten(&mut nodes, columns, "column");
+            let columns = unflatten(&mut nodes, columns, "column", None);
             let block = nodes.block(&|i| after[i], None)?;
             let value = nodes.stored(physical.result, crate::element::ElementType::F32);
             let before = &block.before;

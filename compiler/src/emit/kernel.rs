@@ -46,7 +46,21 @@ pub(super) struct Call<'a> {
     pub views: &'a Views,
     pub kernel: &'a Kernel,
     pub description: Description,
+    /// Its place in a chain.
+    pub stage: Option<usize>,
     scope: Scope,
+}
+
+/// A kernel call, apart from the descriptor.
+pub(super) struct Written {
+    /// Type and value of the descriptor.
+    pub ty: TokenStream,
+    /// See above.
+    pub value: TokenStream,
+    /// The condition under which it fits its operands.
+    pub proof: TokenStream,
+    /// Everything behind the descriptor.
+    pub body: TokenStream,
 }
 
 /// The body of a function that runs a kernel.
@@ -54,26 +68,13 @@ pub(super) struct Call<'a> {
 /// # Errors
 /// A kernel whose description does not fit the runtime's.
 pub fn body(program: &Program, views: &Views, kernel: &Kernel) -> Result<TokenStream, Diagnostic> {
-    let mut description = kernel.describe(program).ok_or_else(|| misfit("it has no description"))?;
-    let load = |node: Option<u32>| node.and_then(|node| kernel.buffer_of(node));
-    let rebase = |buffer: Option<BufferId>, offset: &mut Dim| {
-        if let Some(buffer) = buffer {
-            *offset = views.rebase(program, buffer, offset);
-        }
-    };
-    rebase(load(Some(kernel.data)), &mut description.data_offset);
-    rebase(load(operands(kernel).0), &mut description.weights_offset);
-    rebase(load(kernel.epilogue.residual), &mut description.residual_offset);
-    rebase(load(kernel.epilogue.bias), &mut description.bias_offset);
-    rebase(Some(kernel.nest.store.buffer), &mut description.out_offset);
-    let call = Call { program, views, kernel, description, scope: Scope::default() };
-    match &kernel.kind {
-        KernelKind::Contraction { packed, panel, .. } => call.contraction(*packed, *panel),
-        KernelKind::Window { op, packed, .. } => call.window(*op, *packed),
-    }
+    let call = Call::new(program, views, kernel, None)?;
+    let Written { ty, value, proof, body } = call.written()?;
+    let bind = call.descriptor(&ty, &value, &proof);
+    Ok(quote!(#bind #body))
 }
 
-fn misfit(why: &str) -> Diagnostic {
+pub(super) fn misfit(why: &str) -> Diagnostic {
     Diagnostic::internal(format!("a kernel does not fit its nest: {why}"))
 }
 
@@ -90,7 +91,43 @@ fn extent(param: &Param) -> TokenStream {
     }
 }
 
-impl Call<'_> {
+impl<'a> Call<'a> {
+    /// A kernel on its own, or a stage of a chain.
+    ///
+    /// # Errors
+    /// A kernel that has no description.
+    pub fn new(
+        program: &'a Program,
+        views: &'a Views,
+        kernel: &'a Kernel,
+        stage: Option<usize>,
+    ) -> Result<Self, Diagnostic> {
+        let mut description = kernel.describe(program).ok_or_else(|| misfit("it has no description"))?;
+        let load = |node: Option<u32>| node.and_then(|node| kernel.buffer_of(node));
+        let rebase = |buffer: Option<BufferId>, offset: &mut Dim| {
+            if let Some(buffer) = buffer {
+                *offset = views.rebase(program, buffer, offset);
+            }
+        };
+        rebase(load(Some(kernel.data)), &mut description.data_offset);
+        rebase(load(operands(kernel).0), &mut description.weights_offset);
+        rebase(load(kernel.epilogue.residual), &mut description.residual_offset);
+        rebase(load(kernel.epilogue.bias), &mut description.bias_offset);
+        rebase(Some(kernel.nest.store.buffer), &mut description.out_offset);
+        Ok(Call { program, views, kernel, description, stage, scope: Scope::default() })
+    }
+
+    /// The parts of the call.
+    ///
+    /// # Errors
+    /// A kernel whose description does not fit the runtime's.
+    pub fn written(&self) -> Result<Written, Diagnostic> {
+        match &self.kernel.kind {
+            KernelKind::Contraction { packed, panel, .. } => self.contraction(*packed, *panel),
+            KernelKind::Window { op, packed, .. } => self.window(*op, *packed),
+        }
+    }
+
     fn size(&self, dim: &Dim) -> TokenStream {
         self.scope.index(dim)
     }
@@ -192,7 +229,7 @@ impl Call<'_> {
         Ok(quote!([#(#found),*]))
     }
 
-    fn is_static(&self) -> bool {
+    pub fn is_static(&self) -> bool {
         self.kernel.nest.axes.iter().all(|axis| axis.extent.as_const().is_some())
             && [&self.description.data_offset, &self.description.out_offset]
                 .iter()
@@ -203,15 +240,15 @@ impl Call<'_> {
         buffer.and_then(|buffer| self.views.param(buffer)).ok_or_else(|| misfit("an operand is missing"))
     }
 
-    fn data(&self) -> Result<&Param, Diagnostic> {
+    pub fn data(&self) -> Result<&Param, Diagnostic> {
         self.param(self.kernel.buffer_of(self.kernel.data))
     }
 
-    fn out(&self) -> Result<&Param, Diagnostic> {
+    pub fn out(&self) -> Result<&Param, Diagnostic> {
         self.param(Some(self.kernel.nest.store.buffer))
     }
 
-    fn contraction(&self, packed: BufferId, panel: usize) -> Result<TokenStream, Diagnostic> {
+    fn contraction(&self, packed: BufferId, panel: usize) -> Result<Written, Diagnostic> {
         let d = &self.description;
         let depth = d.depth.as_ref().map_or(Dim::constant(1), |axis| axis.extent.clone());
         let cols = product(&extents(&d.columns));
@@ -230,17 +267,17 @@ impl Call<'_> {
         let weights = self.param(Some(packed))?;
         let (data_extent, out_extent) = (extent(self.data()?), extent(self.out()?));
         let weights_len = Literal::usize_unsuffixed(weights.run());
-        let proof = quote!(rt::Contraction::fits(&SHAPE, #data_extent, #weights_len, #out_extent));
-        let bind = self.descriptor(&quote!(rt::Contraction), &value, &proof);
+        let shape = self.shape_name();
+        let proof = quote!(rt::Contraction::fits(&#shape, #data_extent, #weights_len, #out_extent));
         let packing = if weights.written { self.packing(weights, panel, &one)? } else { TokenStream::new() };
         let (epilogue_setup, epilogue) = epilogue::tokens(self)?;
         let (x, w, y) = (&self.data()?.name, &weights.name, &self.out()?.name);
-        let shape = self.shape_name();
-        Ok(quote!(#bind #packing #epilogue_setup #shape.run(cx, #x.src(), &*#w, #y.dst(), #epilogue);))
+        let body = quote!(#packing #epilogue_setup #shape.run(cx, #x.src(), &*#w, #y.dst(), #epilogue););
+        Ok(Written { ty: quote!(rt::Contraction), value, proof, body })
     }
 
     fn shape_name(&self) -> TokenStream {
-        if self.is_static() { quote!(SHAPE) } else { quote!(shape) }
+        if self.is_static() && self.stage.is_none() { quote!(SHAPE) } else { quote!(shape) }
     }
 
     /// The descriptor: a proved constant, or a value of run-time sizes that the kernel checks itself.
@@ -306,7 +343,7 @@ impl Call<'_> {
         sum
     }
 
-    fn window(&self, op: WindowOp, packed: Option<BufferId>) -> Result<TokenStream, Diagnostic> {
+    fn window(&self, op: WindowOp, packed: Option<BufferId>) -> Result<Written, Diagnostic> {
         let d = &self.description;
         let channels = product(&extents(&d.columns));
         let one = product(&extents(&d.taps)) * &channels;
@@ -319,10 +356,10 @@ impl Call<'_> {
             residual_offset: #residual, channels: #channels
         });
         let (data_extent, out_extent) = (extent(self.data()?), extent(self.out()?));
-        let proof = quote!(rt::Window::fits(&SHAPE, #data_extent, #out_extent));
-        let bind = self.descriptor(&quote!(rt::Window), &value, &proof);
+        let shape = self.shape_name();
+        let proof = quote!(rt::Window::fits(&#shape, #data_extent, #out_extent));
         let (epilogue_setup, epilogue) = epilogue::tokens(self)?;
-        let (x, y, shape) = (&self.data()?.name, &self.out()?.name, self.shape_name());
+        let (x, y) = (&self.data()?.name, &self.out()?.name);
         let call = match (op, packed) {
             (WindowOp::Depthwise, packed) => {
                 let weights = &self.param(packed)?.name;
@@ -331,7 +368,7 @@ impl Call<'_> {
             (WindowOp::Max, _) => quote!(#shape.max(cx, #x.src(), #y.dst(), #epilogue)),
             (WindowOp::Sum, _) => quote!(#shape.average(cx, #x.src(), #y.dst(), rt::Divisor::Fixed(1.0), #epilogue)),
         };
-        Ok(quote!(#bind #epilogue_setup #call;))
+        Ok(Written { ty: quote!(rt::Window), value, proof, body: quote!(#epilogue_setup #call;) })
     }
 }
 

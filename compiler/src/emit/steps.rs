@@ -4,12 +4,12 @@ use super::comments::Comments;
 use super::interface::Interface;
 use super::names::{Names, comment};
 use super::views::{Param, Shape, Views};
-use super::{EmitOptions, call, cost, dims, kernel, nest, types};
+use super::{EmitOptions, call, chain, cost, dims, kernel, nest, types};
 use crate::diag::{Diagnostic, codes, quote as quoted};
 use crate::output::StepInfo;
 use crate::plan::{Plan, Space};
 use crate::program::nest::Scalar;
-use crate::program::{Block, BufferId, Kernel, Program, Step, StepKind};
+use crate::program::{Block, BufferId, Chain, Kernel, Program, Step, StepKind};
 use proc_macro2::{Ident, Literal, TokenStream};
 use quote::{format_ident, quote};
 use std::collections::BTreeMap;
@@ -117,6 +117,7 @@ impl<'a> Steps<'a> {
             StepKind::Nest(nest) => self.nest(nest)?,
             StepKind::Kernel(kernel) if self.options.reference => self.nest(&kernel.nest)?,
             StepKind::Kernel(kernel) => self.kernel(kernel)?,
+            StepKind::Chain(chain) => self.chain(chain)?,
             StepKind::Reshape { from, to } => match self.reshape(*from, *to)? {
                 Some(found) => found,
                 None => return Ok(TokenStream::new()),
@@ -171,13 +172,29 @@ impl<'a> Steps<'a> {
     }
 
     fn kernel(&self, kernel: &Kernel) -> Result<(Views, TokenStream), Diagnostic> {
-        let roles = kernel::Roles::new(self.program, kernel);
-        let reads =
-            [self.reads(&kernel.nest.nodes, &|i| Some(i as u32) != roles.replaced), roles.reads.clone()].concat();
-        let writes = [vec![kernel.nest.store.buffer], roles.scratch.clone()].concat();
+        let (reads, writes) = self.kernel_accesses(kernel);
         let views = Views::new(self.program, self.plan, &reads, &writes)?;
         let body = kernel::body(self.program, &views, kernel)?;
         Ok((views, body))
+    }
+
+    fn chain(&self, chain: &Chain) -> Result<(Views, TokenStream), Diagnostic> {
+        let (mut reads, mut writes) = (Vec::new(), Vec::new());
+        for stage in &chain.stages {
+            let (more_reads, more_writes) = self.kernel_accesses(&stage.kernel);
+            reads.extend(more_reads);
+            writes.extend(more_writes);
+        }
+        let views = Views::new(self.program, self.plan, &reads, &writes)?;
+        let body = chain::body(self.program, &views, chain)?;
+        Ok((views, body))
+    }
+
+    /// Buffers that a kernel reads and buffers that it writes at run time.
+    fn kernel_accesses(&self, kernel: &Kernel) -> (Vec<BufferId>, Vec<BufferId>) {
+        let roles = kernel::Roles::new(self.program, kernel);
+        let reads = self.reads(&kernel.nest.nodes, &|i| Some(i as u32) != roles.replaced);
+        ([reads, roles.reads].concat(), [vec![kernel.nest.store.buffer], roles.scratch].concat())
     }
 
     /// `None` where the elements already lie where they should.

@@ -96,7 +96,7 @@ impl Views {
             Ok((Shape::Run(capacity(program, buffer.layout.storage)?), 0, buffer.layout.offset.clone()))
         };
         let (shape, start, base) = match (placement.space, offset) {
-            (Space::Arena | Space::State, Some(offset)) if fixed => {
+            (Space::Arena | Space::State, Some(offset)) if fixed && storage.kept.is_none() => {
                 match shape_of(&buffer.dims, &buffer.layout.strides) {
                     Some(shape) => (shape, offset, Dim::constant(0)),
                     None => whole()?,

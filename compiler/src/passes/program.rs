@@ -2,6 +2,7 @@
 
 mod alias;
 mod blocks;
+mod chain;
 mod embed;
 mod fold_scale;
 mod forward;
@@ -44,5 +45,10 @@ pub const PASSES: &[Pass<Program>] = &[
         name: "select_kernels",
         reason: "needs strides; packs the weights of the kernels it selects",
         run: select::select_kernels,
+    },
+    Pass {
+        name: "chain_kernels",
+        reason: "needs to know which steps are kernels; memory is planned for a few lines of what they hand on",
+        run: chain::chain_kernels,
     },
 ];

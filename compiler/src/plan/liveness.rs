@@ -132,6 +132,16 @@ impl<'a> Walk<'a> {
                 writes.extend(scratch);
                 self.touch(&reads, &writes);
             }
+            StepKind::Chain(chain) => {
+                let (mut reads, mut writes) = (Vec::new(), Vec::new());
+                for stage in &chain.stages {
+                    let (more, scratch) = super::constants::kernel_reads(self.program, &stage.kernel);
+                    reads.extend(more);
+                    writes.push(stage.kernel.nest.store.buffer);
+                    writes.extend(scratch);
+                }
+                self.touch(&reads, &writes);
+            }
             StepKind::Nest(nest) => {
                 let reads: Vec<BufferId> =
                     nest.nodes.iter().filter_map(|n| super::constants::needed(self.program, n)).collect();

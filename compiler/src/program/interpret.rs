@@ -203,6 +203,9 @@ impl<'p> Interpreter<'p> {
             match &step.kind {
                 StepKind::Nest(nest) => self.nest(nest)?,
                 StepKind::Kernel(kernel) => self.nest(&kernel.nest)?,
+                StepKind::Chain(chain) => {
+                    chain.stages.iter().try_for_each(|stage| self.nest(&stage.kernel.nest))?;
+                }
                 StepKind::Reshape { from, to } => self.reshape(*from, *to)?,
                 StepKind::Call(call) => self.call(call)?,
                 StepKind::If { condition, then, otherwise } => {

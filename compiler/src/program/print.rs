@@ -1,7 +1,7 @@
 //! Text form of a program: `--emit program`, golden tests, bug reports.
 
 use super::nest::{Const, Scalar};
-use super::{Access, Block, BufferId, Call, Loop, Nest, Program, Role, Step, StepKind};
+use super::{Access, Block, BufferId, Call, Kernel, Loop, Nest, Program, Role, Step, StepKind};
 use std::fmt::{self, Write};
 
 impl fmt::Display for Program {
@@ -52,12 +52,14 @@ impl Program {
         let names: Vec<String> = step.origins.iter().map(|o| format!("{} {:?}", o.kind, o.name)).collect();
         match &step.kind {
             StepKind::Nest(nest) => write!(f, "{indent}nest {}", print_nest(nest, depth)?)?,
-            StepKind::Kernel(kernel) => {
-                write!(f, "{indent}{} parts {:?} ", kernel.name(), kernel.parts)?;
-                if kernel.epilogue != super::kernel::Epilogue::default() {
-                    write!(f, "epilogue {:?} ", kernel.epilogue)?;
+            StepKind::Kernel(kernel) => print_kernel(f, kernel, depth)?,
+            StepKind::Chain(chain) => {
+                writeln!(f, "{indent}chain of {} lines at a time", chain.height)?;
+                for stage in &chain.stages {
+                    writeln!(f, "{indent}  {:?}", stage.lines)?;
+                    print_kernel(f, &stage.kernel, depth + 1)?;
+                    writeln!(f)?;
                 }
-                write!(f, "{}", print_nest(&kernel.nest, depth)?)?;
             }
             StepKind::Reshape { from, to } => write!(f, "{indent}b{} = reshape b{}", to.0, from.0)?,
             StepKind::Call(call) => write!(f, "{indent}{}", print_call(call))?,
@@ -75,6 +77,14 @@ impl Program {
         }
         writeln!(f, "{indent}  // {}", names.join(", "))
     }
+}
+
+fn print_kernel(f: &mut fmt::Formatter<'_>, kernel: &Kernel, depth: usize) -> fmt::Result {
+    write!(f, "{}{} parts {:?} ", "  ".repeat(depth), kernel.name(), kernel.parts)?;
+    if kernel.epilogue != super::kernel::Epilogue::default() {
+        write!(f, "epilogue {:?} ", kernel.epilogue)?;
+    }
+    write!(f, "{}", print_nest(&kernel.nest, depth)?)
 }
 
 fn print_call(call: &Call) -> String {

@@ -12,6 +12,9 @@ impl Step {
             match &mut step.kind {
                 StepKind::Nest(nest) => nest.rename_buffers(new),
                 StepKind::Kernel(kernel) => kernel.rename_buffers(new),
+                StepKind::Chain(chain) => {
+                    chain.stages.iter_mut().for_each(|stage| stage.kernel.rename_buffers(new));
+                }
                 StepKind::Reshape { from, to } => {
                     *from = new(*from);
                     *to = new(*to);

@@ -26,6 +26,9 @@ pub fn verify(program: &Program) -> Result<(), String> {
             match &step.kind {
                 StepKind::Nest(nest) => verify_nest(program, nest)?,
                 StepKind::Kernel(kernel) => verify_kernel(program, kernel)?,
+                StepKind::Chain(chain) => {
+                    chain.stages.iter().try_for_each(|stage| verify_kernel(program, &stage.kernel))?;
+                }
                 StepKind::Reshape { from, to } => verify_reshape(program, *from, *to)?,
                 StepKind::Call(_) => {}
                 StepKind::Size { variable, .. } => verify_size(program, *variable)?,
