@@ -73,11 +73,20 @@ pub fn product(program: &Program, nest: &Nest) -> Option<Product> {
     let found = parts(program, nest, pair.0, pair.1)?;
     let columns = found.contains(&Part::Column);
     let plain = first.1.is_empty() && second.1.is_empty();
-    match columns || !plain {
+    let windows = found.contains(&Part::Batch) && slides(program, nest, pair.0, &found);
+    match columns || !plain || windows {
         true => Some(Product { data: pair.0, weights: pair.1, parts: found }),
         // A matrix times a vector: the matrix is packed, its rows are the columns of the product.
         false => Some(Product { data: pair.1, weights: pair.0, parts: parts(program, nest, pair.1, pair.0)? }),
     }
+}
+
+/// Whether a row and a tap move along the same dimension of the data.
+fn slides(program: &Program, nest: &Nest, data: Node, parts: &[Part]) -> bool {
+    let uses_part = |dim: &Dim, part: Part| (0..parts.len()).any(|axis| parts[axis] == part && dim.uses_axis(axis));
+    load(program, nest, data).is_some_and(|(access, ..)| {
+        access.index.iter().any(|dim| uses_part(dim, Part::Row) && uses_part(dim, Part::Tap))
+    })
 }
 
 fn parts(program: &Program, nest: &Nest, data: Node, weights: Node) -> Option<Vec<Part>> {
