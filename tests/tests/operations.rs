@@ -238,6 +238,7 @@ fn kind(step: &Step) -> String {
             KernelKind::Window { op: WindowOp::Depthwise, .. } => "depthwise window".to_owned(),
             KernelKind::Window { .. } => "window".to_owned(),
         },
+        StepKind::Chain(_) => "chain".to_owned(),
         StepKind::Reshape { .. } => "view".to_owned(),
         StepKind::Call(call) => format!("call `{}`", call.function.name),
         StepKind::If { .. } => "branch".to_owned(),
