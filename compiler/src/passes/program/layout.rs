@@ -6,7 +6,7 @@ mod views;
 
 use super::blocks::{Outside, Uses, has_blocks};
 use crate::diag::Diagnostics;
-use crate::dim::Dim;
+use crate::dim::{Dim, product};
 use crate::options::Options;
 use crate::program::kernel::Part;
 use crate::program::nest::{Access, Axis, Nest, Node, Scalar};
@@ -227,7 +227,10 @@ impl Choosing {
         program.buffer_mut(temporary).layout = Layout::ordered(temporary, &dims, &order);
         self.decide(temporary);
         nest.store.buffer = temporary;
-        Some(copy_nest(&dims, temporary, buffer))
+        let extents: Vec<Dim> = nest.axes.iter().take(nest.maps).map(|axis| axis.extent.clone()).collect();
+        // Other steps write the rest of the buffer: only this part is copied.
+        let whole = product(&extents) == product(&dims);
+        Some(if whole { copy_nest(&dims, temporary, buffer) } else { copy_part(nest, temporary, buffer) })
     }
 
     /// A contraction needs a reduction axis along which its data is contiguous.
@@ -299,6 +302,20 @@ fn columns_last(nest: &Nest, product: &Product) -> Vec<usize> {
     };
     let (last, first): (Vec<usize>, Vec<usize>) = (0..nest.store.index.len()).partition(is_column);
     first.into_iter().chain(last).collect()
+}
+
+/// A nest that copies the elements that a nest writes to `from` to the same places of `to`.
+fn copy_part(nest: &Nest, from: BufferId, to: BufferId) -> Nest {
+    let index = nest.store.index.clone();
+    let access = Access { buffer: from, index: index.clone() };
+    Nest {
+        axes: nest.axes.iter().take(nest.maps).cloned().collect(),
+        maps: nest.maps,
+        nodes: vec![Scalar::Load { access, bounds: Vec::new(), otherwise: None }],
+        reduction: None,
+        result: 0,
+        store: Access { buffer: to, index },
+    }
 }
 
 /// A nest that copies all elements between two buffers of the same dimensions and element type.
