@@ -3,7 +3,7 @@
 mod values;
 
 pub use values::{
-    Bound, DimRange, Emit, InputValue, Isa, IsaSet, Kernels, OptionValue, Shape, WeightsFile, WeightsMode,
+    Accuracy, Bound, DimRange, Emit, InputValue, Isa, IsaSet, Kernels, OptionValue, Shape, WeightsFile, WeightsMode,
 };
 
 use crate::diag::{Diagnostic, codes, quote};
@@ -99,6 +99,9 @@ options! {
     /// Which implementations to use: `auto` selects kernels, `reference` compiles every operation as the loops that
     /// define it, slow but simple.
     kernels: one<Kernels>, "auto|reference";
+    /// How exact convolutions are: `auto` computes 3x3 convolutions by minimal filtering (Winograd) where that is faster,
+    /// with rounding errors several times those of the plain sum; `exact` always computes the plain sum.
+    accuracy: one<Accuracy>, "auto|exact";
     /// Name of the generated module. Default: the name of the `.xml` file.
     module: maybe<String>, "NAME";
     /// What to produce: `rust`, or the text form of a stage: `graph`, `program`, `plan`.
@@ -180,6 +183,7 @@ mod tests {
             ("output", "conv1"),
             ("output", "conv2"),
             ("kernels", "reference"),
+            ("accuracy", "exact"),
             ("stop_after", "fold"),
             ("time_passes", "true"),
         ])
@@ -196,6 +200,7 @@ mod tests {
             .output("conv1")
             .output("conv2")
             .kernels(Kernels::Reference)
+            .accuracy(Accuracy::Exact)
             .stop_after("fold")
             .time_passes(true);
         assert_eq!(parsed, built);
@@ -216,6 +221,7 @@ mod tests {
             ("bound", "n=0"),
             ("bound", "n"),
             ("emit", "llvm"),
+            ("accuracy", "fast"),
             ("time_passes", "maybe"),
             ("output", ""),
             ("value", "axes"),

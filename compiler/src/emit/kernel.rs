@@ -4,7 +4,7 @@ use super::views::{Param, Shape, Views};
 use super::{dims::Scope, epilogue};
 use crate::diag::Diagnostic;
 use crate::dim::{Dim, product};
-use crate::program::kernel::{Description, KernelAxis, KernelKind, WindowBound, WindowOp};
+use crate::program::kernel::{Description, KernelAxis, KernelKind, WindowBound, WindowOp, Winograd};
 use crate::program::{BufferId, Kernel, Program};
 use proc_macro2::{Literal, TokenStream};
 use quote::quote;
@@ -16,7 +16,7 @@ pub struct Roles {
     pub replaced: Option<u32>,
     /// Packed weights among the constants.
     pub reads: Vec<BufferId>,
-    /// Packed weights that the step fills itself.
+    /// Packed weights that the step fills itself, and other working memory.
     pub scratch: Vec<BufferId>,
 }
 
@@ -26,7 +26,7 @@ impl Roles {
         let (weights, packed) = operands(kernel);
         match packed {
             Some(packed) if program.buffer(packed).constant().is_some() => {
-                Roles { replaced: weights, reads: vec![packed], scratch: Vec::new() }
+                Roles { replaced: weights, reads: vec![packed], scratch: kernel.scratch().into_iter().collect() }
             }
             packed => Roles { replaced: None, reads: Vec::new(), scratch: packed.into_iter().collect() },
         }
@@ -123,7 +123,7 @@ impl<'a> Call<'a> {
     /// A kernel whose description does not fit the runtime's.
     pub fn written(&self) -> Result<Written, Diagnostic> {
         match &self.kernel.kind {
-            KernelKind::Contraction { packed, panel, .. } => self.contraction(*packed, *panel),
+            KernelKind::Contraction { packed, panel, winograd, .. } => self.contraction(*packed, *panel, *winograd),
             KernelKind::Window { op, packed, .. } => self.window(*op, *packed),
         }
     }
@@ -248,7 +248,7 @@ impl<'a> Call<'a> {
         self.param(Some(self.kernel.nest.store.buffer))
     }
 
-    fn contraction(&self, packed: BufferId, panel: usize) -> Result<Written, Diagnostic> {
+    fn contraction(&self, packed: BufferId, panel: usize, winograd: Option<Winograd>) -> Result<Written, Diagnostic> {
         let d = &self.description;
         let depth = d.depth.as_ref().map_or(Dim::constant(1), |axis| axis.extent.clone());
         let cols = product(&extents(&d.columns));
@@ -268,12 +268,19 @@ impl<'a> Call<'a> {
         let (data_extent, out_extent) = (extent(self.data()?), extent(self.out()?));
         let weights_len = Literal::usize_unsuffixed(weights.run());
         let shape = self.shape_name();
-        let proof = quote!(rt::Contraction::fits(&#shape, #data_extent, #weights_len, #out_extent));
         let packing = if weights.written { self.packing(weights, panel, &one)? } else { TokenStream::new() };
         let (epilogue_setup, epilogue) = epilogue::tokens(self)?;
         let (x, w, y) = (&self.data()?.name, &weights.name, &self.out()?.name);
-        let body = quote!(#packing #epilogue_setup #shape.run(cx, #x.src(), &*#w, #y.dst(), #epilogue););
-        Ok(Written { ty: quote!(rt::Contraction), value, proof, body })
+        let Some(winograd) = winograd else {
+            let proof = quote!(rt::Contraction::fits(&#shape, #data_extent, #weights_len, #out_extent));
+            let body = quote!(#packing #epilogue_setup #shape.run(cx, #x.src(), &*#w, #y.dst(), #epilogue););
+            return Ok(Written { ty: quote!(rt::Contraction), value, proof, body });
+        };
+        let scratch = self.param(Some(winograd.scratch))?;
+        let (name, len) = (&scratch.name, Literal::usize_unsuffixed(scratch.run()));
+        let proof = quote!(rt::Winograd::fits(&#shape, #data_extent, #weights_len, #len, #out_extent));
+        let body = quote!(#epilogue_setup #shape.run(cx, #x.src(), &*#w, &mut *#name, #y.dst(), #epilogue););
+        Ok(Written { ty: quote!(rt::Winograd), value: filtered(&value, &winograd), proof, body })
     }
 
     fn shape_name(&self) -> TokenStream {
@@ -370,6 +377,13 @@ impl<'a> Call<'a> {
         };
         Ok(Written { ty: quote!(rt::Window), value, proof, body: quote!(#epilogue_setup #call;) })
     }
+}
+
+/// The descriptor of minimal filtering around that of the convolution.
+fn filtered(product: &TokenStream, winograd: &Winograd) -> TokenStream {
+    let [y, x] = winograd.axes.map(Literal::usize_unsuffixed);
+    let [tile, block, chunk] = [winograd.tile, winograd.block, winograd.chunk].map(Literal::usize_unsuffixed);
+    quote!(rt::Winograd { product: #product, axes: [#y, #x], tile: #tile, block: #block, chunk: #chunk })
 }
 
 /// Extents of axes.

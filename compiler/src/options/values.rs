@@ -86,6 +86,18 @@ words! {
 }
 
 words! {
+    /// How far results may be from the plain sums.
+    #[derive(Default)]
+    Accuracy {
+        /// Faster algorithms whose rounding errors are a small multiple of the plain sum's, where they pay.
+        #[default]
+        Auto = "auto",
+        /// Every sum of products is computed as such.
+        Exact = "exact",
+    }
+}
+
+words! {
     /// What to produce.
     #[derive(Default)]
     Emit {

@@ -81,7 +81,7 @@ pub(super) fn kernel_reads(program: &Program, kernel: &Kernel) -> (Vec<BufferId>
     match packed {
         Some(packed) if constant => {
             reads.push(packed);
-            (reads, None)
+            (reads, kernel.scratch())
         }
         packed => (reads, packed),
     }

@@ -50,6 +50,8 @@ pub enum KernelKind {
         panel: usize,
         /// The weights are no constant: `packed` is scratch, filled before the product.
         at_run_time: bool,
+        /// Computed by minimal filtering; then `packed` holds transformed weights.
+        winograd: Option<Winograd>,
     },
     /// Window reduction, vectorised over the channels (the batch axis that is contiguous in data and output).
     Window {
@@ -66,12 +68,29 @@ impl KernelKind {
     /// Name in reports.
     pub fn name(&self) -> &'static str {
         match self {
+            KernelKind::Contraction { winograd: Some(Winograd { tile: 2, .. }), .. } => "winograd-2",
+            KernelKind::Contraction { winograd: Some(_), .. } => "winograd-4",
             KernelKind::Contraction { .. } => "contraction",
             KernelKind::Window { op: WindowOp::Depthwise, .. } => "depthwise",
             KernelKind::Window { op: WindowOp::Max, .. } => "max",
             KernelKind::Window { op: WindowOp::Sum, .. } => "sum",
         }
     }
+}
+
+/// How a 3x3 convolution is computed by minimal filtering.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Winograd {
+    /// Positions among the row axes of the axes along which the window slides.
+    pub axes: [usize; 2],
+    /// Output pixels of a tile along each axis.
+    pub tile: usize,
+    /// Tiles that are multiplied at once.
+    pub block: usize,
+    /// Columns that are multiplied at once.
+    pub chunk: usize,
+    /// Working memory: transformed data and sums.
+    pub scratch: BufferId,
 }
 
 /// What a window reduction computes.
@@ -193,13 +212,16 @@ impl Kernel {
         }
         writes.push(self.nest.store.buffer);
         match &self.kind {
-            KernelKind::Contraction { packed, weights, at_run_time, .. } => match at_run_time {
-                true => {
-                    writes.push(*packed);
-                    reads.extend(self.buffer_of(*weights));
+            KernelKind::Contraction { packed, weights, at_run_time, winograd, .. } => {
+                writes.extend(winograd.map(|winograd| winograd.scratch));
+                match at_run_time {
+                    true => {
+                        writes.push(*packed);
+                        reads.extend(self.buffer_of(*weights));
+                    }
+                    false => reads.push(*packed),
                 }
-                false => reads.push(*packed),
-            },
+            }
             KernelKind::Window { packed, .. } => reads.extend(*packed),
         }
     }
@@ -208,7 +230,10 @@ impl Kernel {
     pub fn rename_buffers(&mut self, new: &dyn Fn(BufferId) -> BufferId) {
         self.nest.rename_buffers(new);
         match &mut self.kind {
-            KernelKind::Contraction { packed, .. } => *packed = new(*packed),
+            KernelKind::Contraction { packed, winograd, .. } => {
+                *packed = new(*packed);
+                winograd.iter_mut().for_each(|winograd| winograd.scratch = new(winograd.scratch));
+            }
             KernelKind::Window { packed, .. } => packed.iter_mut().for_each(|b| *b = new(*b)),
         }
     }
@@ -216,10 +241,17 @@ impl Kernel {
     /// What the kernel is called in text forms.
     pub fn name(&self) -> &'static str {
         match &self.kind {
-            KernelKind::Contraction { .. } => "contraction",
-            KernelKind::Window { op: WindowOp::Depthwise, .. } => "depthwise",
             KernelKind::Window { op: WindowOp::Max, .. } => "window-max",
             KernelKind::Window { op: WindowOp::Sum, .. } => "window-sum",
+            kind => kind.name(),
+        }
+    }
+
+    /// Working memory besides packed weights.
+    pub fn scratch(&self) -> Option<BufferId> {
+        match &self.kind {
+            KernelKind::Contraction { winograd, .. } => winograd.map(|winograd| winograd.scratch),
+            KernelKind::Window { .. } => None,
         }
     }
 

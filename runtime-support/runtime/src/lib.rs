@@ -30,6 +30,7 @@ pub mod team;
 pub mod tensor;
 pub mod view;
 pub mod window;
+pub mod winograd;
 
 #[doc(hidden)]
 pub mod __private;

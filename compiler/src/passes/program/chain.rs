@@ -88,7 +88,7 @@ impl Users {
 fn stage_of(program: &Program, step: &Step) -> Option<Stage> {
     let StepKind::Kernel(kernel) = &step.kind else { return None };
     let packed = match &kernel.kind {
-        KernelKind::Contraction { packed, at_run_time: false, .. } => Some(*packed),
+        KernelKind::Contraction { packed, at_run_time: false, winograd: None, .. } => Some(*packed),
         KernelKind::Window { packed, .. } => *packed,
         KernelKind::Contraction { .. } => return None,
     };

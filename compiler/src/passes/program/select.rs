@@ -2,12 +2,13 @@
 
 mod epilogue;
 mod pack;
+mod winograd;
 
 use super::blocks::for_each_step;
 use crate::diag::Diagnostics;
 use crate::dim::Dim;
 use crate::element::ElementType;
-use crate::options::{Kernels, Options};
+use crate::options::{Accuracy, Kernels, Options};
 use crate::program::kernel::{Description, Kernel, KernelAxis, KernelKind, Part};
 use crate::program::nest::{Nest, Scalar};
 use crate::program::recognise::{self, Product, Window};
@@ -28,10 +29,13 @@ pub fn select_kernels(program: &mut Program, options: &Options, _: &mut Diagnost
     if options.kernels == Kernels::Reference {
         return;
     }
-    let panel = if options.isa.has_vectors() { HOST_PANEL } else { SCALAR_PANEL };
+    let vectors = options.isa.has_vectors();
+    let panel = if vectors { HOST_PANEL } else { SCALAR_PANEL };
+    // Where there are no vectors, memory counts more than speed.
+    let filtering = vectors && options.accuracy == Accuracy::Auto;
     for_each_step(program, &mut |program, step| {
         if let StepKind::Nest(nest) = &step.kind {
-            let kernel = contraction(program, nest, panel).or_else(|| window(program, nest));
+            let kernel = contraction(program, nest, panel, filtering).or_else(|| window(program, nest));
             if let Some(kernel) = kernel {
                 step.kind = StepKind::Kernel(Box::new(kernel));
             }
@@ -39,7 +43,7 @@ pub fn select_kernels(program: &mut Program, options: &Options, _: &mut Diagnost
     });
 }
 
-fn contraction(program: &mut Program, nest: &Nest, panel: usize) -> Option<Kernel> {
+fn contraction(program: &mut Program, nest: &Nest, panel: usize, filtering: bool) -> Option<Kernel> {
     let product = recognise::product(program, nest)?;
     if !product.parts.contains(&Part::Column) || program.buffer(nest.store.buffer).element != ElementType::F32 {
         return None;
@@ -52,6 +56,7 @@ fn contraction(program: &mut Program, nest: &Nest, panel: usize) -> Option<Kerne
             packed: nest.store.buffer,
             panel,
             at_run_time: false,
+            winograd: None,
         },
         data: product.data,
         epilogue: Default::default(),
@@ -61,8 +66,14 @@ fn contraction(program: &mut Program, nest: &Nest, panel: usize) -> Option<Kerne
         return None;
     }
     kernel.epilogue = epilogue::find(program, &kernel, &description);
+    let weights = product.weights;
+    if filtering && let Some((packed, winograd)) = winograd::contraction(program, &kernel, &description, panel) {
+        let winograd = Some(winograd);
+        kernel.kind = KernelKind::Contraction { weights, packed, panel, at_run_time: false, winograd };
+        return Some(kernel);
+    }
     let (packed, at_run_time) = pack::contraction(program, &kernel, &description, panel)?;
-    kernel.kind = KernelKind::Contraction { weights: product.weights, packed, panel, at_run_time };
+    kernel.kind = KernelKind::Contraction { weights, packed, panel, at_run_time, winograd: None };
     Some(kernel)
 }
 

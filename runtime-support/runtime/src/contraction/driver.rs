@@ -67,16 +67,30 @@ impl Job<'_> {
         while first_row < part.end {
             let rows = size.min(part.end - first_row);
             fill(self.c, &mut block, first_row, rows);
-            let (mut column, mut w) = (cols.start, self.w.wrapping_add(cols.start.wrapping_mul(self.c.k())));
-            while column < cols.end {
-                let width = panel_width(self.c.cols, column, self.c.panel);
-                let rows = block.get(..rows).unwrap_or_default();
-                // SAFETY: promised by the caller.
-                unsafe { self.panel(kernels, (first_row, rows), (column, width), w, then) };
-                w = w.wrapping_add(width * self.c.k());
-                column += self.c.panel;
-            }
+            // SAFETY: promised by the caller.
+            unsafe { self.panels(kernels, (first_row, block.get(..rows).unwrap_or_default()), cols.clone(), then) };
             first_row += rows;
+        }
+    }
+
+    /// All rows of a block against a range of whole panels of weights.
+    ///
+    /// # Safety
+    /// As `run`; `rows` is tabled from `first_row` on.
+    pub(crate) unsafe fn panels(
+        &self,
+        kernels: Kernels,
+        rows: (usize, &[Row]),
+        cols: Range<usize>,
+        then: Option<Then<'_>>,
+    ) {
+        let (mut column, mut w) = (cols.start, self.w.wrapping_add(cols.start.wrapping_mul(self.c.k())));
+        while column < cols.end {
+            let width = panel_width(self.c.cols, column, self.c.panel);
+            // SAFETY: promised by the caller.
+            unsafe { self.panel(kernels, rows, (column, width), w, then) };
+            w = w.wrapping_add(width * self.c.k());
+            column += self.c.panel;
         }
     }
 

@@ -38,10 +38,10 @@ pub(crate) struct Args<'a> {
 ///
 /// # Safety
 /// The machine has its instruction set; all addresses in `Args` are valid for its rows and columns.
-pub(super) type Kernel = unsafe fn(&Args<'_>);
+pub(crate) type Kernel = unsafe fn(&Args<'_>);
 
 /// The kernels of one width.
-pub(super) struct KernelSet {
+pub(crate) struct KernelSet {
     /// Columns of the tile.
     pub cols: usize,
     /// More rows in all than this are better off with other kernels.
@@ -51,7 +51,7 @@ pub(super) struct KernelSet {
 }
 
 /// Widths in descending order.
-pub(super) type Kernels = &'static [&'static KernelSet];
+pub(crate) type Kernels = &'static [&'static KernelSet];
 
 /// Part of the last tap axis within which no row enters or leaves the padding.
 #[derive(Clone, Copy)]

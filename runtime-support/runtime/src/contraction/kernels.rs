@@ -62,7 +62,7 @@ mod wasm {
 }
 
 /// The kernels of an instruction set; the narrowest is always 4 columns wide.
-pub(super) fn of(isa: Isa) -> Kernels {
+pub(crate) fn of(isa: Isa) -> Kernels {
     match isa {
         #[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
         Isa::Avx512 => const { &[&x86::AVX512_32, &x86::AVX512_16, &x86::AVX2_8, &x86::SSE2_4] },

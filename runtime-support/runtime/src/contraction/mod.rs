@@ -6,7 +6,7 @@ mod driver;
 mod epilogue;
 pub(crate) mod job;
 pub(crate) mod kernel;
-mod kernels;
+pub(crate) mod kernels;
 mod pack;
 pub(crate) mod parts;
 mod reach;

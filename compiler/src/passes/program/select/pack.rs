@@ -57,7 +57,7 @@ pub(super) fn depthwise(program: &mut Program, kernel: &Kernel, description: &De
 }
 
 /// Element offsets in the weights of all points of some axes, slowest first.
-fn flattened<'a>(axes: impl IntoIterator<Item = &'a KernelAxis>) -> Option<Vec<i64>> {
+pub(super) fn flattened<'a>(axes: impl IntoIterator<Item = &'a KernelAxis>) -> Option<Vec<i64>> {
     let mut offsets = vec![0];
     for axis in axes {
         let (extent, stride) = (axis.extent.as_const()?, axis.strides.weights.as_const()?);
@@ -66,23 +66,23 @@ fn flattened<'a>(axes: impl IntoIterator<Item = &'a KernelAxis>) -> Option<Vec<i
     Some(offsets)
 }
 
-struct Values<'t> {
+pub(super) struct Values<'t> {
     chunks: &'t [[u8; 4]],
 }
 
 impl<'t> Values<'t> {
-    fn new(tensor: &'t Tensor) -> Option<Self> {
+    pub(super) fn new(tensor: &'t Tensor) -> Option<Self> {
         (tensor.element == ElementType::F32).then(|| Values { chunks: tensor.bytes.as_slice().as_chunks::<4>().0 })
     }
 
     /// The caller's indices lie inside: they come from the extents of the tensor's own nest.
-    fn at(&self, index: i64) -> f32 {
+    pub(super) fn at(&self, index: i64) -> f32 {
         let chunk = usize::try_from(index).ok().and_then(|i| self.chunks.get(i));
         chunk.map_or(0.0, |bytes| f32::from_le_bytes(*bytes))
     }
 }
 
-fn f32_tensor(values: Vec<f32>) -> Tensor {
+pub(super) fn f32_tensor(values: Vec<f32>) -> Tensor {
     let mut bytes = Vec::with_capacity(values.len() * 4);
     for value in &values {
         bytes.extend_from_slice(&value.to_le_bytes());

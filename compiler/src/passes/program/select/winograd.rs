@@ -1,0 +1,146 @@
+//! Which 3x3 convolutions are computed by minimal filtering, with which tiles.
+
+use super::pack::{Values, f32_tensor, flattened};
+use crate::dim::{Dim, product};
+use crate::element::ElementType;
+use crate::program::kernel::{Description, Kernel, KernelKind, Part, WindowBound, Winograd};
+use crate::program::{BufferId, Program, Role};
+use include_ir_runtime::__private::v1 as runtime;
+
+/// Nanoseconds of a core with AVX-512; smaller vectors make products dearer compared with the rest.
+/// One product inside a register tile.
+const PRODUCT: f64 = 1.0 / 55.0;
+/// One float of transformed data or sums: computed, written and read.
+const TRANSFORMED: f64 = 0.25;
+/// One float of weights that comes from the outer caches or from memory.
+const WEIGHT: f64 = 0.25;
+/// Rows of the largest register tile.
+const TILE_ROWS: i64 = 12;
+/// Bytes of transformed data that may lie in the second-level cache beside the weights that stream through it ...
+const DATA_BYTES: usize = 640 * 1024;
+/// ... and of sums.
+const SUM_BYTES: usize = 192 * 1024;
+
+/// A convolution of the form.
+struct Form {
+    /// Positions among the row axes of the axes along which tap axes 0 and 1 slide.
+    axes: [usize; 2],
+    images: i64,
+    height: i64,
+    width: i64,
+    depth: i64,
+    columns: i64,
+}
+
+/// Transformed weights and the choice of tiles, if minimal filtering is possible and pays.
+pub(super) fn contraction(
+    program: &mut Program,
+    kernel: &Kernel,
+    description: &Description,
+    panel: usize,
+) -> Option<(BufferId, Winograd)> {
+    let KernelKind::Contraction { weights, .. } = &kernel.kind else { return None };
+    let source = kernel.buffer_of(*weights)?;
+    let tensor = program.buffer(source).constant()?.clone();
+    let values = Values::new(&tensor)?;
+    let form = form(kernel, description)?;
+    let direct = form.direct();
+    let (cost, tile) = [2, 4].map(|tile| (form.filtered(tile), tile)).into_iter().min_by(|a, b| a.0.total_cmp(&b.0))?;
+    if cost >= direct {
+        return None;
+    }
+    let mut winograd = form.blocks(tile, panel, source);
+    let shape = form.shape(&winograd, panel);
+    let (taps, depth, columns) =
+        (flattened(&description.taps)?, flattened(&description.depth)?, flattened(&description.columns)?);
+    let offset = description.weights_offset.as_const()?;
+    let mut packed = vec![0.0f32; shape.weights_len()];
+    runtime::pack_winograd(&shape, &mut packed, |tap, d, n| values.at(offset + taps[tap] + depth[d] + columns[n]));
+    let name = program.buffer(source).name.clone();
+    let scratch = vec![Dim::from(shape.scratch_len())];
+    winograd.scratch = program.add_buffer(&name, ElementType::F32, scratch, Role::Scratch);
+    Some((program.add_constant(&name, f32_tensor(packed)), winograd))
+}
+
+/// The form that the kernel takes: two tap axes of extent 3 that slide without gaps along the last two row axes, and
+/// constant sizes but for those of the image.
+fn form(kernel: &Kernel, d: &Description) -> Option<Form> {
+    let [first, second] = d.taps.as_slice() else { return None };
+    if !d.batches.iter().all(|axis| axis.extent.is(1)) || kernel.parts.contains(&Part::Batch) && d.batches.len() > 2 {
+        return None;
+    }
+    let last = d.rows.iter().rposition(|axis| !axis.extent.is(1))?;
+    let axes = [last.checked_sub(1)?, last];
+    for (i, tap) in [first, second].into_iter().enumerate() {
+        let row = d.rows.get(axes[i])?;
+        let slides = tap.extent.is(3) && tap.strides.data == row.strides.data;
+        let own = |bound: &&WindowBound| bound.row == Some(axes[i]) || bound.tap == Some(i);
+        let whole = |bound: &WindowBound| {
+            (bound.row, bound.tap, bound.stride, bound.dilation) == (Some(axes[i]), Some(i), 1, 1)
+        };
+        if !slides || !d.bounds.iter().filter(own).all(whole) {
+            return None;
+        }
+    }
+    if d.bounds.iter().any(|bound| bound.row.is_none() && bound.tap.is_none()) {
+        return None;
+    }
+    let size = |axis: usize| d.rows.get(axis).map(|axis| axis.extent.upper_bound());
+    let images: Vec<Dim> = d.rows[..axes[0]].iter().map(|axis| axis.extent.clone()).collect();
+    let columns: Vec<Dim> = d.columns.iter().map(|axis| axis.extent.clone()).collect();
+    Some(Form {
+        axes,
+        images: product(&images).upper_bound(),
+        height: size(axes[0])?,
+        width: size(axes[1])?,
+        depth: d.depth.as_ref()?.extent.as_const()?,
+        columns: product(&columns).as_const()?,
+    })
+}
+
+impl Form {
+    /// Nanoseconds of the plain sum.
+    fn direct(&self) -> f64 {
+        let pixels = self.images.saturating_mul(self.height).saturating_mul(self.width) as f64;
+        let weights = (9 * self.depth * self.columns) as f64;
+        weights * (pixels * PRODUCT + WEIGHT)
+    }
+
+    /// Tiles of all images.
+    fn tiles(&self, tile: i64) -> i64 {
+        let along = |size: i64| size.saturating_add(tile - 1) / tile;
+        self.images.saturating_mul(along(self.height)).saturating_mul(along(self.width))
+    }
+
+    /// Nanoseconds with tiles of this size.
+    fn filtered(&self, tile: i64) -> f64 {
+        let (positions, tiles) = (((tile + 2) * (tile + 2)) as f64, self.tiles(tile));
+        // Few rows leave the pipelines of a register tile idle.
+        let rows = tiles.max(TILE_ROWS.min(2 * tiles)) as f64;
+        let weights = (self.depth * self.columns) as f64;
+        let transformed = (self.depth + self.columns) as f64 * tiles as f64;
+        positions * (weights * (rows * PRODUCT + WEIGHT) + transformed * TRANSFORMED)
+    }
+
+    /// Blocks of equal size, such that transformed data and sums stay in the second-level cache.
+    fn blocks(&self, tile: i64, panel: usize, scratch: BufferId) -> Winograd {
+        let positions = (tile + 2) as usize * (tile + 2) as usize;
+        let [tiles, depth] = [self.tiles(tile), self.depth].map(|n| usize::try_from(n).unwrap_or(usize::MAX).max(1));
+        let most = (DATA_BYTES / 4 / positions / depth).max(TILE_ROWS as usize);
+        let block = tiles.div_ceil(tiles.div_ceil(most));
+        let columns = (SUM_BYTES / 4 / positions / block / panel).max(1) * panel;
+        Winograd { axes: self.axes, tile: tile as usize, block, chunk: columns, scratch }
+    }
+
+    /// The descriptor as far as packing and sizes need it.
+    fn shape(&self, winograd: &Winograd, panel: usize) -> runtime::Winograd {
+        let [depth, cols] = [self.depth, self.columns].map(|n| usize::try_from(n).unwrap_or(0));
+        runtime::Winograd {
+            product: runtime::Contraction { depth, cols, panel, ..runtime::Contraction::NEW },
+            axes: [0, 1],
+            tile: winograd.tile,
+            block: winograd.block,
+            chunk: winograd.chunk,
+        }
+    }
+}

@@ -1,0 +1,288 @@
+//! Walks blocks of tiles: transforms their data, multiplies position by position, transforms the sums back.
+use super::Winograd;
+use super::transform::{Data, Finish, GROUP, Group, NO_GROUP, Pixels, Sums};
+use crate::blocks::{blocks, blocks_mut};
+use crate::contraction::job::{Job, offset};
+use crate::contraction::kernel::Kernels;
+use crate::contraction::kernels;
+use crate::contraction::table::{BLOCK, Block, EMPTY, fill, step};
+use crate::contraction::{Contraction, Epilogue, RowAxis, Then, Tile};
+use crate::cx::Cx;
+use crate::math::{ceil_div_usize, floor_div_usize, floor_mod_usize};
+use crate::raw::{Dst, Src};
+use core::ops::Range;
+
+/// One run: the operands, and where valid input pixels lie along both axes.
+struct Run<'a> {
+    shape: &'a Winograd,
+    cx: Cx<'a>,
+    a: *const f32,
+    w: *const f32,
+    out: *mut f32,
+    residual: *const f32,
+    bias: *const f32,
+    accumulate: bool,
+    clamp: Option<(f32, f32)>,
+    /// Transformed data and sums.
+    data: *mut f32,
+    sums: *mut f32,
+    /// Tiles along both axes.
+    tiles: [usize; 2],
+    /// First valid input pixel along both axes, and the end; 0 is the first tap of output pixel 0.
+    valid: [(usize, usize); 2],
+}
+
+// SAFETY: all pointers are shared to be read, but for the working memory and the result, of which parts that run at the
+// same time write their own tiles or positions only.
+unsafe impl Sync for Run<'_> {}
+
+/// Floats transformed, and multiply-adds, that take a microsecond.
+const MOVED: usize = 4 * 1024;
+const MULTIPLIED: usize = 64 * 1024;
+
+/// Where a tile lies.
+struct Place {
+    /// Its first output pixel along both axes.
+    first: [usize; 2],
+    /// Offsets of the image in data, result and residual.
+    a: isize,
+    out: usize,
+    residual: usize,
+    /// Flattened row of the image's first pixel.
+    row: usize,
+}
+
+/// # Safety
+/// The descriptor fits all operands.
+// A frame of its own: its block of rows is off the stack when the next kernel runs.
+#[inline(never)]
+pub(super) unsafe fn run(
+    shape: &Winograd,
+    cx: Cx<'_>,
+    a: Src<'_, f32>,
+    w: &[f32],
+    scratch: &mut [f32],
+    mut out: Dst<'_, f32>,
+    epilogue: Epilogue<'_>,
+) {
+    let c = &shape.product;
+    let [y, x] = axes(shape);
+    let residual = epilogue.residual.map(|residual| residual.as_ptr().wrapping_add(c.residual_offset));
+    let data = scratch.as_mut_ptr();
+    let run = Run {
+        shape,
+        cx,
+        a: a.as_ptr().wrapping_offset(c.a_offset),
+        w: w.as_ptr(),
+        out: out.as_mut_ptr().wrapping_add(c.out_offset),
+        residual: residual.unwrap_or(core::ptr::null()),
+        bias: epilogue.bias.map_or(core::ptr::null(), <[f32]>::as_ptr),
+        accumulate: epilogue.accumulate,
+        clamp: epilogue.clamp,
+        data,
+        sums: data.wrapping_add(shape.positions() * shape.data_plane()),
+        tiles: [y, x].map(|axis| ceil_div_usize(c.rows[axis & 3].extent, shape.tile)),
+        valid: [valid(c, y, 2), valid(c, x, 3)],
+    };
+    let images = floor_div_usize(c.m(), c.rows[y & 3].extent.saturating_mul(c.rows[x & 3].extent));
+    let count = images.saturating_mul(run.tiles[0]).saturating_mul(run.tiles[1]);
+    let kernels = kernels::of(cx.isa());
+    let mut first = 0;
+    while first < count {
+        let n = shape.block.min(count - first);
+        // SAFETY: promised by the caller.
+        unsafe { run.block(kernels, first, n, epilogue.then) };
+        first += n;
+    }
+}
+
+fn axes(shape: &Winograd) -> [usize; 2] {
+    shape.axes.map(usize::from)
+}
+
+/// Input pixels along an axis that the convolution reads: all that some output pixel's tap reaches, but the padding.
+fn valid(c: &Contraction, row: usize, tap: u8) -> (usize, usize) {
+    let (mut first, mut end) = (0, c.rows[row & 3].extent.saturating_add(2));
+    for bound in c.bounds.iter().filter(|bound| bound.limit != 0 && bound.tap == tap) {
+        first = first.max(bound.offset.saturating_neg().max(0) as usize);
+        end = end.min((bound.limit as isize).saturating_sub(bound.offset).max(0) as usize);
+    }
+    (first, end)
+}
+
+impl Run<'_> {
+    /// Computes items 0..count, in about so many parts.
+    fn split(&self, count: usize, parts: usize, work: &(dyn Fn(Range<usize>) + Sync)) {
+        let size = ceil_div_usize(count, parts).max(1);
+        let at = |part: usize| part.saturating_mul(size).min(count);
+        self.cx.split(ceil_div_usize(count, size), |range| work(at(range.start)..at(range.end)));
+    }
+
+    /// # Safety
+    /// The descriptor fits all operands; the tiles exist.
+    unsafe fn block(&self, kernels: Kernels, first: usize, n: usize, then: Option<Then<'_>>) {
+        let c = &self.shape.product;
+        let work = self.shape.positions().saturating_mul(n).saturating_mul(c.depth);
+        self.split(n, self.cx.parts(work, MOVED), &|tiles| {
+            for i in tiles {
+                let pixels = self.pixels(&self.place(first + i));
+                let to = self.data.wrapping_add(i * c.depth);
+                let plane = self.shape.data_plane();
+                self.cx.dispatch(Data { tile: self.shape.tile, pixels: &pixels, channels: c.depth, to, plane });
+            }
+        });
+        let (mut column, mut w) = (0, 0usize);
+        while column < c.cols {
+            let width = self.shape.width(column);
+            // SAFETY: promised by the caller.
+            unsafe { self.multiply(kernels, n, width, w) };
+            w = w.wrapping_add(self.shape.positions() * width * c.depth);
+            let end = c.cols.min(column + self.shape.chunk);
+            let work = self.shape.positions().saturating_mul(n).saturating_mul(width);
+            self.split(n, self.cx.parts(work, MOVED), &|tiles| {
+                let mut group = NO_GROUP;
+                for i in tiles {
+                    // SAFETY: promised by the caller; tiles are disjoint.
+                    unsafe { self.restore(&self.place(first + i), i, (column, end, width), &mut group, then) };
+                }
+            });
+            column += self.shape.chunk;
+        }
+    }
+
+    /// The transformed data of n tiles times the chunk of weights at offset `w`, position by position.
+    ///
+    /// # Safety
+    /// As `block`.
+    unsafe fn multiply(&self, kernels: Kernels, n: usize, width: usize, w: usize) {
+        let c = &self.shape.product;
+        let row = RowAxis { extent: n, a: c.depth as isize, out: width, residual: 0 };
+        let rows = [RowAxis::ONE, RowAxis::ONE, RowAxis::ONE, row];
+        let c = Contraction { rows, depth: c.depth, cols: width, panel: c.panel, ..Contraction::NEW };
+        let mut block: Block = EMPTY;
+        let mut first = 0;
+        while first < n {
+            let count = BLOCK.min(n - first);
+            fill(&c, &mut block, first, count);
+            let work = self.shape.positions().saturating_mul(count).saturating_mul(width).saturating_mul(c.depth);
+            let rows = block.get(..count).unwrap_or_default();
+            self.split(self.shape.positions(), self.cx.parts(work, MULTIPLIED), &|positions| {
+                for position in positions {
+                    let job = Job {
+                        c: &c,
+                        batch: [0; 2],
+                        a: self.data.wrapping_add(position * self.shape.data_plane()),
+                        w: self.w.wrapping_add(w + position * width * c.depth),
+                        out: self.sums.wrapping_add(position * self.shape.sums_plane()),
+                        bias: core::ptr::null(),
+                        residual: core::ptr::null(),
+                        accumulate: false,
+                        clamp: None,
+                    };
+                    // SAFETY: data, sums and weights have the block's rows and columns.
+                    unsafe { job.panels(kernels, (first, rows), 0..width, None) };
+                }
+            });
+            first += count;
+        }
+    }
+
+    /// Transforms the sums of tile number i of the block back and finishes its pixels.
+    ///
+    /// # Safety
+    /// As `block`; columns `first..end` are those of the chunk, which is `width` wide with padding.
+    unsafe fn restore(
+        &self,
+        place: &Place,
+        i: usize,
+        (first, end, width): (usize, usize, usize),
+        group: &mut Group,
+        then: Option<Then<'_>>,
+    ) {
+        let (c, tile, [y, x]) = (&self.shape.product, self.shape.tile, axes(self.shape));
+        let (y, x) = (c.rows[y & 3], c.rows[x & 3]);
+        let [y0, x0] = place.first;
+        let size = [tile.min(y.extent - y0), tile.min(x.extent - x0)];
+        let out = self.out.wrapping_add(place.out + y0 * y.out + x0 * x.out);
+        let residual = offset(self.residual, place.residual + y0 * y.residual + x0 * x.residual);
+        let mut column = first;
+        while column < end {
+            let cols = GROUP.min(end - column);
+            let finish = Finish {
+                size,
+                cols,
+                out: out.wrapping_add(column),
+                out_step: [y.out, x.out],
+                residual: offset(residual, column),
+                residual_step: [y.residual, x.residual],
+                bias: offset(self.bias, column),
+                accumulate: self.accumulate,
+                clamp: self.clamp,
+                keep: then.is_some(),
+            };
+            self.cx.dispatch(Sums {
+                tile,
+                from: self.sums.wrapping_add(i * width + column - first),
+                plane: self.shape.sums_plane(),
+                cols: width - (column - first),
+                to: group,
+                finish,
+            });
+            if let Some(then) = then {
+                for (dy, data) in blocks_mut(group, tile * GROUP).enumerate().take(size[0]) {
+                    let first_row = place.row + (y0 + dy) * x.extent + x0;
+                    let data = data.get_mut(..size[1] * GROUP).unwrap_or_default();
+                    then(Tile { batch: [0; 2], first_row, first_col: column, cols, stride: GROUP, data });
+                    for (dx, values) in blocks(data, GROUP).enumerate() {
+                        let to = finish.out.wrapping_add(dy * y.out + dx * x.out);
+                        // SAFETY: the pixel and its columns are inside the result; the group is our own.
+                        unsafe { core::ptr::copy_nonoverlapping(values.as_ptr(), to, cols) };
+                    }
+                }
+            }
+            column += GROUP;
+        }
+    }
+
+    /// Tile number `index` of all images.
+    fn place(&self, index: usize) -> Place {
+        let (c, [y, x]) = (&self.shape.product, axes(self.shape));
+        let (rest, tx) = (floor_div_usize(index, self.tiles[1]), floor_mod_usize(index, self.tiles[1]));
+        let (mut image, ty) = (floor_div_usize(rest, self.tiles[0]), floor_mod_usize(rest, self.tiles[0]));
+        let first = [ty, tx].map(|t| t * self.shape.tile);
+        let mut place = Place { first, a: 0, out: 0, residual: 0, row: 0 };
+        let mut below = c.rows[x & 3].extent;
+        for axis in (0..x).rev() {
+            let row = c.rows[axis & 3];
+            if axis != y {
+                let i = floor_mod_usize(image, row.extent);
+                image = floor_div_usize(image, row.extent);
+                place.a = place.a.wrapping_add(step(i, row.a));
+                place.out = place.out.wrapping_add(i.wrapping_mul(row.out));
+                place.residual = place.residual.wrapping_add(i.wrapping_mul(row.residual));
+                place.row = place.row.wrapping_add(i.wrapping_mul(below));
+            }
+            below = below.wrapping_mul(row.extent);
+        }
+        place
+    }
+
+    /// The input pixels under a tile.
+    fn pixels(&self, place: &Place) -> Pixels {
+        let (c, size, [y, x]) = (&self.shape.product, self.shape.tile + 2, axes(self.shape));
+        let (y, x) = (c.rows[y & 3], c.rows[x & 3]);
+        let inside = |at: usize, (first, end): (usize, usize)| first <= at && at < end;
+        let mut pixels = [None; 36];
+        for (dy, line) in blocks_mut(&mut pixels, size).enumerate().take(size) {
+            let at_y = place.first[0] + dy;
+            for (dx, pixel) in line.iter_mut().enumerate() {
+                let at_x = place.first[1] + dx;
+                if inside(at_y, self.valid[0]) && inside(at_x, self.valid[1]) {
+                    let at = place.a.wrapping_add(step(at_y, y.a)).wrapping_add(step(at_x, x.a));
+                    *pixel = Some(self.a.wrapping_offset(at));
+                }
+            }
+        }
+        pixels
+    }
+}

@@ -1,0 +1,145 @@
+//! Minimal filtering (Winograd) for 3x3 convolutions of stride 1: fewer products, between transforms of data and result.
+//!
+//! A tile of t x t output pixels needs `(t + 2)^2` products per channel instead of `9 t^2`: the input under the tile and
+//! the weights are transformed, multiplied position by position (a matrix product over channels per position), and the
+//! sums are transformed back. Weights are transformed when they are packed. Rounding errors are a small multiple of the
+//! direct sum's.
+mod driver;
+mod pack;
+#[cfg(test)]
+mod tests;
+mod transform;
+
+pub use pack::pack_winograd;
+
+use crate::contraction::{Bound, Contraction, Epilogue, Tap, packed_len};
+use crate::cx::Cx;
+use crate::raw::{Dst, Extent, Src};
+
+/// Floats between the planes of different positions, so that these do not compete for the same lines of a cache; at least
+/// a vector, because the last tile's sums are read by whole vectors.
+const GAP: usize = 16;
+
+/// A convolution that is computed by minimal filtering. Plain data, so that generated code writes it as a `const`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Winograd {
+    /// The convolution, with tap axes 2 and 3 as its 3x3 window and no batches; `panel` is that of the packed weights.
+    pub product: Contraction,
+    /// The row axes along which tap axes 2 and 3 slide: neighbours, which only axes of extent 1 follow.
+    pub axes: [u8; 2],
+    /// Output pixels of a tile along each axis: 2 or 4.
+    pub tile: usize,
+    /// Tiles that are multiplied at once.
+    pub block: usize,
+    /// Columns that are multiplied at once; a multiple of the panel.
+    pub chunk: usize,
+}
+
+impl Winograd {
+    /// Positions of a transformed tile.
+    #[must_use]
+    pub const fn positions(&self) -> usize {
+        let size = self.tile.saturating_add(2);
+        size.saturating_mul(size)
+    }
+
+    /// Floats of the transformed and packed weights. Saturates.
+    #[must_use]
+    pub const fn weights_len(&self) -> usize {
+        packed_len(self.product.cols, self.product.depth, self.product.panel).saturating_mul(self.positions())
+    }
+
+    /// Floats of working memory. Saturates.
+    #[must_use]
+    pub const fn scratch_len(&self) -> usize {
+        self.data_plane().saturating_add(self.sums_plane()).saturating_mul(self.positions())
+    }
+
+    /// Floats of the transformed data of one position.
+    const fn data_plane(&self) -> usize {
+        self.block.saturating_mul(self.product.depth).saturating_add(GAP)
+    }
+
+    /// Floats of the sums of one position.
+    const fn sums_plane(&self) -> usize {
+        self.block.saturating_mul(self.width(0)).saturating_add(GAP)
+    }
+
+    /// Columns with padding of the chunk that starts at column `first`.
+    const fn width(&self, first: usize) -> usize {
+        let left = self.product.cols.saturating_sub(first);
+        packed_len(if left < self.chunk { left } else { self.chunk }, 1, self.product.panel)
+    }
+
+    /// Whether the convolution is of the form, all addresses stay inside operands of these extents, and packed weights
+    /// and working memory are long enough.
+    #[must_use]
+    pub const fn fits(&self, a: Extent, w_len: usize, scratch_len: usize, out: Extent) -> bool {
+        let c = &self.product;
+        self.has_form()
+            && self.weights_len() <= w_len
+            && self.weights_len() < usize::MAX
+            && self.scratch_len() <= scratch_len
+            && self.scratch_len() < usize::MAX
+            && c.fits(a, usize::MAX, out)
+    }
+
+    const fn has_form(&self) -> bool {
+        let (c, [y, x]) = (&self.product, self.axes);
+        if !matches!(self.tile, 2 | 4) || self.block == 0 || self.chunk == 0 || x >= 4 || y.wrapping_add(1) != x {
+            return false;
+        }
+        let taps = c.taps;
+        let mut axis = x as usize + 1;
+        while axis < 4 {
+            if c.rows[axis].extent != 1 {
+                return false;
+            }
+            axis += 1;
+        }
+        matches!(c.panel, 4 | 8 | 16 | 32)
+            && self.chunk.is_multiple_of(c.panel)
+            && c.batches[0].extent == 1
+            && c.batches[1].extent == 1
+            && is_one(taps[0])
+            && is_one(taps[1])
+            && taps[2].extent == 3
+            && taps[3].extent == 3
+            && c.rows[(y & 3) as usize].a == taps[2].a
+            && c.rows[(x & 3) as usize].a == taps[3].a
+            && self.has_bound(&c.bounds[0])
+            && self.has_bound(&c.bounds[1])
+            && self.has_bound(&c.bounds[2])
+    }
+
+    /// Whether a bound is that of one of the two axes.
+    const fn has_bound(&self, bound: &Bound) -> bool {
+        let axes = bound.row == self.axes[0] && bound.tap == 2 || bound.row == self.axes[1] && bound.tap == 3;
+        bound.limit == 0 || axes && bound.stride == 1 && bound.dilation == 1
+    }
+
+    /// Computes the convolution. Returns without writing if an operand does not fit.
+    pub fn run(
+        &self,
+        cx: Cx<'_>,
+        a: Src<'_, f32>,
+        w: &[f32],
+        scratch: &mut [f32],
+        out: Dst<'_, f32>,
+        epilogue: Epilogue<'_>,
+    ) {
+        let c = &self.product;
+        let bias_fits = epilogue.bias.is_none_or(|bias| c.fits_bias(bias.len()));
+        let residual_fits = epilogue.residual.is_none_or(|residual| c.fits_residual(residual.extent()));
+        let fits = self.fits(a.extent(), w.len(), scratch.len(), out.extent());
+        if !(fits && bias_fits && residual_fits) || c.m() == 0 || c.cols == 0 {
+            return;
+        }
+        // SAFETY: all addresses were just checked.
+        unsafe { driver::run(self, cx, a, w, scratch, out, epilogue) }
+    }
+}
+
+const fn is_one(tap: Tap) -> bool {
+    tap.extent == 1
+}

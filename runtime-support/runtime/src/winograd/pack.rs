@@ -1,0 +1,53 @@
+//! Transformed weights, in the order in which the products read them.
+use super::Winograd;
+use crate::contraction::packed_len;
+use crate::math::{floor_div_usize, floor_mod_usize};
+
+/// Transforms and packs the weights `w(tap, channel, column)`, tap = 3 * y + x, into `out`, which takes
+/// [`Winograd::weights_len`] floats: chunks of columns, in them positions, in them panels as of [`crate::contraction::pack`].
+///
+/// Plain loops: the compiler calls this from build scripts, which Cargo does not optimise.
+pub fn pack_winograd(shape: &Winograd, out: &mut [f32], mut w: impl FnMut(usize, usize, usize) -> f32) {
+    let (c, size) = (&shape.product, shape.tile + 2);
+    if shape.chunk == 0 || c.panel == 0 {
+        return;
+    }
+    out.fill(0.0);
+    for column in 0..c.cols {
+        let (chunk, at) = (floor_div_usize(column, shape.chunk) * shape.chunk, floor_mod_usize(column, shape.chunk));
+        let width = shape.width(chunk);
+        let plane = width.saturating_mul(c.depth);
+        let first = floor_div_usize(at, c.panel) * c.panel;
+        let panel = c.panel.min(width - first);
+        let start = packed_len(chunk, c.depth, c.panel)
+            .saturating_mul(shape.positions())
+            .saturating_add(first.saturating_mul(c.depth))
+            .saturating_add(at - first);
+        for depth in 0..c.depth {
+            let at = start.saturating_add(depth * panel);
+            let mut lines = [[0.0f64; 6]; 3];
+            for (y, line) in lines.iter_mut().enumerate() {
+                let [a, b, c] = [0, 1, 2].map(|x| f64::from(w(3 * y + x, depth, column)));
+                *line = transformed(shape.tile, a, b, c);
+            }
+            let [a, b, c] = lines;
+            for (x, ((a, b), c)) in a.into_iter().zip(b).zip(c).enumerate().take(size) {
+                for (y, value) in transformed(shape.tile, a, b, c).into_iter().enumerate().take(size) {
+                    let position = y * size + x;
+                    if let Some(target) = out.get_mut(at.saturating_add(position.saturating_mul(plane))) {
+                        *target = value as f32;
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Three weights at the points 0, 1, -1 (and 2, -2) and infinity, scaled as the inverse transform needs it.
+fn transformed(tile: usize, a: f64, b: f64, c: f64) -> [f64; 6] {
+    if tile == 2 {
+        return [a, (a + b + c) * 0.5, (a - b + c) * 0.5, c, 0.0, 0.0];
+    }
+    let (even, odd) = (a + c, (a + 4.0 * c) / 24.0);
+    [a / 4.0, (even + b) / -6.0, (even - b) / -6.0, odd + b / 12.0, odd - b / 12.0, c]
+}

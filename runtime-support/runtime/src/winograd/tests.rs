@@ -1,0 +1,179 @@
+//! Every instruction set against a definition in double precision, on random convolutions; hostile descriptors do nothing.
+extern crate std;
+use super::*;
+use crate::contraction::tests::Random;
+use crate::contraction::{RowAxis, Tile};
+use crate::isa::Isa;
+use crate::view::View;
+use core::sync::atomic::{AtomicUsize, Ordering};
+use std::vec;
+
+/// A random convolution over images in NHWC, the lengths of its operands, and height and width of the result.
+struct Case {
+    shape: Winograd,
+    a_len: usize,
+    out_len: usize,
+    size: [usize; 2],
+}
+
+fn random(r: &mut Random) -> Case {
+    let (depth, cols) = ([1, 3, 5, 16, 33, 64][r.below(6)], 1 + r.below(75));
+    let pad = [r.below(3), r.below(3)];
+    let (h, w) = (3 + r.below(12), 3 + r.below(12));
+    // Less than the whole result: the rest of the input is not to be read.
+    let (oh, ow) = (h + 2 * pad[0] - 2 - r.below(2), w + 2 * pad[1] - 2 - r.below(2));
+    let (oh, ow) = (oh.max(1), ow.max(1));
+    let images = 1 + r.below(3);
+    let panel = [4, 8, 16, 32][r.below(4)];
+    let (line, pixel) = ((w * depth) as isize, depth as isize);
+    let bound = |row, tap, pad: usize, limit| match pad {
+        0 => Bound::NONE,
+        _ => Bound { row, tap, stride: 1, dilation: 1, offset: -(pad as isize), limit },
+    };
+    let product = Contraction {
+        rows: [
+            RowAxis { extent: images, a: line * h as isize, out: oh * ow * cols, residual: oh * ow * cols },
+            RowAxis { extent: oh, a: line, out: ow * cols, residual: ow * cols },
+            RowAxis { extent: ow, a: pixel, out: cols, residual: cols },
+            RowAxis::ONE,
+        ],
+        taps: [Tap::ONE, Tap::ONE, Tap { extent: 3, a: line }, Tap { extent: 3, a: pixel }],
+        bounds: [bound(1, 2, pad[0], h), bound(2, 3, pad[1], w), Bound::NONE],
+        a_offset: -(pad[0] as isize) * line - pad[1] as isize * pixel,
+        depth,
+        cols,
+        panel,
+        ..Contraction::NEW
+    };
+    let tile = [2, 4][r.below(2)];
+    let shape = Winograd { product, axes: [1, 2], tile, block: 1 + r.below(20), chunk: panel * (1 + r.below(3)) };
+    Case { shape, a_len: images * h * w * depth, out_len: images * oh * ow * cols, size: [oh, ow] }
+}
+
+impl Case {
+    /// Value and sum of magnitudes of one output element before the epilogue.
+    fn definition(&self, a: &[f32], w: &[f32], m: usize, n: usize) -> (f64, f64) {
+        let (c, [oh, ow]) = (&self.shape.product, self.size);
+        let (image, y, x) = (m / ow / oh, m / ow % oh, m % ow);
+        let (mut sum, mut magnitude) = (0.0, 0.0);
+        for tap in 0..9 {
+            let (ky, kx) = (tap / 3, tap % 3);
+            let inside = |i: usize, b: &Bound| b.limit == 0 || (0..b.limit as isize).contains(&(i as isize + b.offset));
+            if !inside(y + ky, &c.bounds[0]) || !inside(x + kx, &c.bounds[1]) {
+                continue;
+            }
+            let at = c.a_offset
+                + image as isize * c.rows[0].a
+                + (y + ky) as isize * c.rows[1].a
+                + (x + kx) as isize * c.rows[2].a;
+            for d in 0..c.depth {
+                let product = f64::from(a[at as usize + d]) * f64::from(w[(tap * c.depth + d) * c.cols + n]);
+                sum += product;
+                magnitude += product.abs();
+            }
+        }
+        (sum, magnitude)
+    }
+}
+
+#[test]
+fn random_convolutions_match_the_definition_on_every_isa() {
+    let mut r = Random(0x0bad_5eed);
+    for number in 0..200 {
+        let case = random(&mut r);
+        let (shape, c) = (&case.shape, &case.shape.product);
+        let (a, w) = (r.floats(case.a_len), r.floats(9 * c.depth * c.cols));
+        let (bias, residual, old) = (r.floats(c.cols), r.floats(case.out_len), r.floats(case.out_len));
+        let mut packed = vec![f32::NAN; shape.weights_len()];
+        pack_winograd(shape, &mut packed, |tap, d, n| w[(tap * c.depth + d) * c.cols + n]);
+        let mut scratch = vec![f32::NAN; shape.scratch_len()];
+        let (a_extent, out_extent) = (Extent::contiguous(case.a_len), Extent::contiguous(case.out_len));
+        assert!(shape.fits(a_extent, packed.len(), scratch.len(), out_extent), "{shape:?}");
+        let (with_bias, with_residual, accumulate, clamped, closure) =
+            (r.below(2) == 0, r.below(2) == 0, r.below(4) == 0, r.below(2) == 0, r.below(3) == 0);
+        for cx in Isa::ALL.into_iter().filter_map(Cx::with_isa) {
+            let mut out = old.clone();
+            let seen: std::vec::Vec<AtomicUsize> = (0..case.out_len).map(|_| AtomicUsize::new(0)).collect();
+            let double = |mut tile: Tile<'_>| {
+                let (first, cols) = (tile.first_col, tile.cols());
+                for (m, row) in tile.rows() {
+                    assert_eq!(row.len(), cols);
+                    for (n, x) in row.iter_mut().enumerate() {
+                        seen[m * c.cols + first + n].fetch_add(1, Ordering::Relaxed);
+                        *x = *x * 2.0 + 1.0;
+                    }
+                }
+            };
+            let epilogue = Epilogue {
+                bias: with_bias.then_some(&bias[..]),
+                residual: with_residual.then(|| residual[..].src()),
+                accumulate,
+                clamp: clamped.then_some((-2.0, 6.0)),
+                then: if closure { Some(&double) } else { None },
+            };
+            shape.run(cx, a[..].src(), &packed, &mut scratch, Dst::from_slice(&mut out), epilogue);
+            assert!(!closure || seen.iter().all(|n| n.load(Ordering::Relaxed) == 1));
+            for (at, out) in out.iter().enumerate() {
+                let (m, n) = (at / c.cols, at % c.cols);
+                let (mut want, magnitude) = case.definition(&a, &w, m, n);
+                want += if with_bias { f64::from(bias[n]) } else { 0.0 };
+                want += if with_residual { f64::from(residual[at]) } else { 0.0 };
+                want += if accumulate { f64::from(old[at]) } else { 0.0 };
+                want = if clamped { want.clamp(-2.0, 6.0) } else { want };
+                want = if closure { want * 2.0 + 1.0 } else { want };
+                let error = (f64::from(*out) - want).abs();
+                // Border pixels have few products of their own, but share the errors of their tile.
+                let scale = magnitude + 9.0 * c.depth as f64 + 4.0;
+                assert!(error <= 2e-5 * scale, "case {number} {:?} {m} {n}: {out} not {want}\n{shape:?}", cx.isa());
+            }
+        }
+    }
+}
+
+#[test]
+fn what_does_not_fit_does_nothing() {
+    let mut r = Random(99);
+    let mut case = random(&mut r);
+    while case.shape.product.bounds[0].limit == 0 {
+        case = random(&mut r);
+    }
+    let (shape, a) = (case.shape, r.floats(case.a_len));
+    let packed = vec![1.0; shape.weights_len()];
+    let mut scratch = vec![0.0; shape.scratch_len()];
+    let with = |change: &dyn Fn(&mut Winograd)| {
+        let mut changed = shape;
+        change(&mut changed);
+        changed
+    };
+    let wrong = [
+        with(&|s| s.tile = 3),
+        with(&|s| s.tile = usize::MAX),
+        with(&|s| s.block = 0),
+        with(&|s| s.block = usize::MAX),
+        with(&|s| s.chunk += 1),
+        with(&|s| s.chunk = 0),
+        with(&|s| s.axes = [2, 1]),
+        with(&|s| s.axes = [1, 200]),
+        with(&|s| s.axes = [255, 0]),
+        with(&|s| s.product.taps[2].extent = 5),
+        with(&|s| s.product.taps[3].a *= 2),
+        with(&|s| s.product.bounds[0].dilation = 2),
+        with(&|s| s.product.bounds[0].row = 2),
+        with(&|s| s.product.rows[3].extent = 2),
+        with(&|s| s.product.rows[1].extent += 100),
+        with(&|s| s.product.cols += 32),
+        with(&|s| s.product.depth = usize::MAX / 2),
+        with(&|s| s.product.batches[0].extent = 2),
+    ];
+    for shape in wrong {
+        let mut out = vec![7.0; case.out_len];
+        let cx = Cx::detect();
+        shape.run(cx, a[..].src(), &packed, &mut scratch, Dst::from_slice(&mut out), Epilogue::NONE);
+        assert!(out.iter().all(|x| *x == 7.0), "{shape:?}");
+    }
+    let mut out = vec![7.0; case.out_len];
+    let (cx, short) = (Cx::detect(), &mut []);
+    shape.run(cx, a[..].src(), &packed, short, Dst::from_slice(&mut out), Epilogue::NONE);
+    shape.run(cx, a[..].src(), &packed[1..], &mut scratch, Dst::from_slice(&mut out), Epilogue::NONE);
+    assert!(out.iter().all(|x| *x == 7.0));
+}

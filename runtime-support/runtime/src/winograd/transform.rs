@@ -1,0 +1,305 @@
+//! The transforms along one axis, and the loops that apply them to tiles.
+// Tiles in registers are indexed by constants: iterators over several of them at once hide that.
+#![allow(clippy::needless_range_loop)]
+
+use crate::simd::{Simd, WithSimd};
+
+/// Columns that are transformed back before they are finished.
+pub(super) const GROUP: usize = 32;
+/// Pixels of the largest tile.
+const PIXELS: usize = 16;
+/// A vector of zeros of any instruction set.
+static ZEROS: [f32; 16] = [0.0; 16];
+
+/// Data of four pixels at the points 0, 1, -1, infinity.
+#[inline(always)]
+fn data_of_2<S: Simd>(s: S, d: [S::F32; 4]) -> [S::F32; 4] {
+    [s.sub(d[0], d[2]), s.add(d[1], d[2]), s.sub(d[2], d[1]), s.sub(d[1], d[3])]
+}
+
+/// Data of six pixels at the points 0, 1, -1, 2, -2, infinity.
+#[inline(always)]
+fn data_of_4<S: Simd>(s: S, d: [S::F32; 6]) -> [S::F32; 6] {
+    let (two, four, minus_four, minus_five) = (s.splat(2.0), s.splat(4.0), s.splat(-4.0), s.splat(-5.0));
+    let (a, b) = (s.mul_add(minus_four, d[2], d[4]), s.mul_add(minus_four, d[1], d[3]));
+    let (e, g) = (s.sub(d[4], d[2]), s.mul(two, s.sub(d[3], d[1])));
+    [
+        s.mul_add(four, d[0], s.mul_add(minus_five, d[2], d[4])),
+        s.add(a, b),
+        s.sub(a, b),
+        s.add(e, g),
+        s.sub(e, g),
+        s.mul_add(four, d[1], s.mul_add(minus_five, d[3], d[5])),
+    ]
+}
+
+/// Two pixels from sums at four points.
+#[inline(always)]
+fn pixels_of_2<S: Simd>(s: S, m: [S::F32; 4]) -> [S::F32; 2] {
+    [s.add(m[0], s.add(m[1], m[2])), s.sub(s.sub(m[1], m[2]), m[3])]
+}
+
+/// Four pixels from sums at six points.
+#[inline(always)]
+fn pixels_of_4<S: Simd>(s: S, m: [S::F32; 6]) -> [S::F32; 4] {
+    let (a, b, e, g) = (s.add(m[1], m[2]), s.sub(m[1], m[2]), s.add(m[3], m[4]), s.sub(m[3], m[4]));
+    [
+        s.add(m[0], s.add(a, e)),
+        s.mul_add(s.splat(2.0), g, b),
+        s.mul_add(s.splat(4.0), e, a),
+        s.add(m[5], s.mul_add(s.splat(8.0), g, b)),
+    ]
+}
+
+/// The input pixels under a tile: where each lies, or `None` in the padding.
+pub(super) type Pixels = [Option<*const f32>; 36];
+
+/// Transforms the data of one tile, all channels: position p of channel c goes to `to + p * plane + c`.
+pub(super) struct Data<'a> {
+    /// Output pixels of a tile along each axis.
+    pub tile: usize,
+    /// The first `(tile + 2)^2` are used.
+    pub pixels: &'a Pixels,
+    pub channels: usize,
+    pub to: *mut f32,
+    pub plane: usize,
+}
+
+impl WithSimd for Data<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(self, s: S) {
+        // SAFETY: promised by the maker of the value: all pixels have `channels` channels, and there is room for all
+        // positions.
+        unsafe {
+            match self.tile {
+                2 => self.transform::<S, 4>(
+                    s,
+                    #[inline(always)]
+                    |d| data_of_2(s, d),
+                ),
+                _ => self.transform::<S, 6>(
+                    s,
+                    #[inline(always)]
+                    |d| data_of_4(s, d),
+                ),
+            }
+        }
+    }
+}
+
+impl Data<'_> {
+    /// # Safety
+    /// All pixels have `channels` channels, and there is room for N * N positions.
+    #[inline(always)]
+    unsafe fn transform<S: Simd, const N: usize>(&self, s: S, along: impl Fn([S::F32; N]) -> [S::F32; N]) {
+        // Pixels in the padding do not move with the channel.
+        let mut from = [(ZEROS.as_ptr(), 0usize); 36];
+        for (from, pixel) in from.iter_mut().zip(self.pixels) {
+            if let Some(start) = pixel {
+                *from = (*start, usize::MAX);
+            }
+        }
+        let mut channel = 0;
+        while channel < self.channels {
+            let left = self.channels - channel;
+            let mut half = [[s.splat(0.0); N]; N];
+            for x in 0..N {
+                let mut line = [s.splat(0.0); N];
+                for y in 0..N {
+                    let (start, mask) = from[(y * N + x) % 36];
+                    let at = start.wrapping_add(channel & mask);
+                    // SAFETY: the pixel's channels, or zeros, of which there is a vector.
+                    line[y] = unsafe {
+                        if left >= S::LANES {
+                            s.load(at)
+                        } else {
+                            s.load_partial(core::slice::from_raw_parts(at, left))
+                        }
+                    };
+                }
+                let line = along(line);
+                for y in 0..N {
+                    half[y][x] = line[y];
+                }
+            }
+            for y in 0..N {
+                let line = along(half[y]);
+                for x in 0..N {
+                    let at = self.to.wrapping_add((y * N + x) * self.plane + channel);
+                    // SAFETY: there is room for the tile's channels at every position.
+                    unsafe {
+                        if left >= S::LANES {
+                            s.store(at, line[x]);
+                        } else {
+                            s.store_partial(core::slice::from_raw_parts_mut(at, left), line[x]);
+                        }
+                    }
+                }
+            }
+            channel += S::LANES;
+        }
+    }
+}
+
+/// The pixels of a tile, rows of [`GROUP`] columns.
+pub(super) type Group = [f32; PIXELS * GROUP];
+/// Nothing transformed yet.
+pub(super) const NO_GROUP: Group = [0.0; PIXELS * GROUP];
+
+/// Transforms the sums of one tile back, up to [`GROUP`] columns: position p of column c comes from `from + p * plane + c`.
+pub(super) struct Sums<'a> {
+    /// Output pixels of a tile along each axis.
+    pub tile: usize,
+    pub from: *const f32,
+    pub plane: usize,
+    /// The first [`GROUP`] of them are transformed.
+    pub cols: usize,
+    pub to: &'a mut Group,
+    /// What happens to them then.
+    pub finish: Finish,
+}
+
+/// Bias, residual, limits and store of a tile's pixels.
+#[derive(Clone, Copy)]
+pub(super) struct Finish {
+    /// Pixels of the tile that exist along both axes.
+    pub size: [usize; 2],
+    /// Columns that exist.
+    pub cols: usize,
+    /// The first pixel's first column in the result, and the distance to the next pixel along both axes.
+    pub out: *mut f32,
+    pub out_step: [usize; 2],
+    /// The same of the residual; null if there is none.
+    pub residual: *const f32,
+    pub residual_step: [usize; 2],
+    /// Bias of the first column, or null.
+    pub bias: *const f32,
+    pub accumulate: bool,
+    pub clamp: Option<(f32, f32)>,
+    /// Leaves the pixels in the group instead of writing them to the result.
+    pub keep: bool,
+}
+
+impl WithSimd for Sums<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(mut self, s: S) {
+        // SAFETY: promised by the maker of the value: sums, result, residual and bias have the columns.
+        unsafe {
+            match self.tile {
+                2 => self.transform::<S, 4, 2>(
+                    s,
+                    #[inline(always)]
+                    |m| pixels_of_2(s, m),
+                ),
+                _ => self.transform::<S, 6, 4>(
+                    s,
+                    #[inline(always)]
+                    |m| pixels_of_4(s, m),
+                ),
+            }
+            self.finish.run(s, self.tile, self.to);
+        }
+    }
+}
+
+impl Sums<'_> {
+    /// # Safety
+    /// All N * N positions have the columns and a vector behind them.
+    #[inline(always)]
+    unsafe fn transform<S: Simd, const N: usize, const T: usize>(
+        &mut self,
+        s: S,
+        along: impl Fn([S::F32; N]) -> [S::F32; T],
+    ) {
+        let mut column = 0;
+        // A vector may reach beyond the columns: into the next tile, or the gap behind the last one.
+        while column < self.cols.min(GROUP) {
+            let mut half = [[s.splat(0.0); N]; T];
+            for x in 0..N {
+                let mut line = [s.splat(0.0); N];
+                for y in 0..N {
+                    // SAFETY: promised by the caller.
+                    line[y] = unsafe { s.load(self.from.wrapping_add((y * N + x) * self.plane + column)) };
+                }
+                let line = along(line);
+                for y in 0..T {
+                    half[y][x] = line[y];
+                }
+            }
+            for y in 0..T {
+                let line = along(half[y]);
+                for x in 0..T {
+                    let at = self.to.as_mut_ptr().wrapping_add((y * T + x) * GROUP + column);
+                    // SAFETY: at most 16 pixels, and the columns end at GROUP.
+                    unsafe { s.store(at, line[x]) };
+                }
+            }
+            column += S::LANES;
+        }
+    }
+}
+
+impl Finish {
+    /// # Safety
+    /// Result, residual and bias have the pixels and columns.
+    #[inline(always)]
+    unsafe fn run<S: Simd>(&self, s: S, tile: usize, group: &mut Group) {
+        for y in 0..self.size[0].min(tile) {
+            for x in 0..self.size[1].min(tile) {
+                let values = group.as_mut_ptr().wrapping_add((y * tile + x) * GROUP);
+                let out = self.out.wrapping_add(y * self.out_step[0] + x * self.out_step[1]);
+                let residual = match self.residual.is_null() {
+                    true => self.residual,
+                    false => self.residual.wrapping_add(y * self.residual_step[0] + x * self.residual_step[1]),
+                };
+                // SAFETY: the group has all pixels; promised by the caller for the other operands.
+                unsafe { self.pixel(s, values, out, residual) };
+            }
+        }
+    }
+
+    /// # Safety
+    /// All operands have the columns.
+    #[inline(always)]
+    unsafe fn pixel<S: Simd>(&self, s: S, values: *mut f32, out: *mut f32, residual: *const f32) {
+        let mut column = 0;
+        while column < self.cols {
+            let left = self.cols - column;
+            let read = |from: *const f32| {
+                let at = from.wrapping_add(column);
+                // SAFETY: `left` numbers are valid, as promised by the caller.
+                unsafe {
+                    if left >= S::LANES { s.load(at) } else { s.load_partial(core::slice::from_raw_parts(at, left)) }
+                }
+            };
+            let mut value = read(values);
+            if !self.bias.is_null() {
+                value = s.add(value, read(self.bias));
+            }
+            if !residual.is_null() {
+                value = s.add(value, read(residual));
+            }
+            if self.accumulate {
+                value = s.add(value, read(out));
+            }
+            if let Some((low, high)) = self.clamp {
+                // The second operand wins if it is NaN.
+                value = s.min(s.splat(high), s.max(s.splat(low), value));
+            }
+            let to = if self.keep { values } else { out }.wrapping_add(column);
+            // SAFETY: as above.
+            unsafe {
+                if left >= S::LANES {
+                    s.store(to, value);
+                } else {
+                    s.store_partial(core::slice::from_raw_parts_mut(to, left), value);
+                }
+            }
+            column += S::LANES;
+        }
+    }
+}
