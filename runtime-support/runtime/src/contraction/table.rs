@@ -137,7 +137,7 @@ fn divide(a: usize, b: usize) -> (usize, usize) {
 }
 
 /// The valid taps of the row at `index`, and how many taps the bound's axis has.
-fn valid_of_row(c: &Contraction, bound: &Bound, index: &[usize; 4]) -> (isize, isize, isize) {
+pub(crate) fn valid_of_row(c: &Contraction, bound: &Bound, index: &[usize; 4]) -> (isize, isize, isize) {
     let taps = if bound.tap == Bound::NO_AXIS { 1 } else { c.taps[usize::from(bound.tap & 3)].extent };
     let row = if bound.row == Bound::NO_AXIS { 0 } else { index[usize::from(bound.row & 3)] };
     let (first, end) = valid(bound, row as isize, taps as isize);

@@ -1,5 +1,6 @@
 //! Walks batches, blocks of rows, runs of rows with the same taps, and channels, and calls the micro-kernels.
 use super::kernel::{KernelSet, LIST, MOST_COLS, ROWS, TapAt, WindowArgs, of};
+use super::lines::Lines;
 use super::{Divisor, Operation};
 use crate::contraction::job::{Job, Place, offset};
 use crate::contraction::kernel::Args;
@@ -45,14 +46,19 @@ pub(super) unsafe fn run(
     // Whole lines have runs of the same taps.
     let line = c.rows.iter().rev().map(|axis| axis.extent).find(|extent| *extent > 1).unwrap_or(1);
     let parts = Parts::new(c, cx.parts(work, WORK), (line, c.cols.max(1)), 1);
+    let depthwise = matches!(operation, Operation::Depthwise) && !epilogue.accumulate;
+    let lines = if depthwise { Lines::of(c, cx.isa()) } else { None };
     let shared = Shared::new(a, w, out, epilogue);
     cx.split(parts.count(), |range| {
         let shared = &shared;
         for part in range {
             let (batch, rows, _) = parts.part(part);
             let job = Job::new(c, batch, shared.a, shared.w, shared.out, &shared.epilogue);
-            // SAFETY: promised by the caller; parts are disjoint.
-            unsafe { run_rows(&job, cx, operation, rows, shared.epilogue.then) };
+            // SAFETY: promised by the caller; parts are disjoint, and whole lines.
+            match &lines {
+                Some(lines) => unsafe { lines.run(&job, rows, shared.epilogue.then) },
+                None => unsafe { run_rows(&job, cx, operation, rows, shared.epilogue.then) },
+            }
         }
     });
 }

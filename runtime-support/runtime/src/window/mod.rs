@@ -4,6 +4,8 @@
 //! output row.
 mod driver;
 mod kernel;
+mod line_kernel;
+mod lines;
 
 use crate::contraction::{Batch, Bound, Contraction, Epilogue, RowAxis, Tap};
 use crate::cx::Cx;

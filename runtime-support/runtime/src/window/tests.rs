@@ -13,10 +13,10 @@ fn random_window(r: &mut Random) -> (Window, usize, usize) {
     let most = [5, 40, 100][r.below(3)];
     let channels = 1 + r.below(most);
     let large = r.below(8) == 0;
-    let (kh, kw) = if large { (9 + r.below(3), 8 + r.below(9)) } else { (1 + r.below(4), 1 + r.below(4)) };
+    let (kh, kw) = if large { (9 + r.below(3), 8 + r.below(9)) } else { (1 + r.below(4), 1 + r.below(7)) };
     let (sh, sw, dh, dw) = (1 + r.below(2), 1 + r.below(3), 1 + r.below(2), 1 + r.below(2));
     let (ph, pw) = (r.below(4), r.below(4));
-    let (h, w) = ((kh - 1) * dh + 1 + r.below(5), (kw - 1) * dw + 1 + r.below(12));
+    let (h, w) = ((kh - 1) * dh + 1 + r.below(5), (kw - 1) * dw + 1 + r.below(30));
     let (oh, ow) = ((h + 2 * ph - (kh - 1) * dh - 1) / sh + 1, (w + 2 * pw - (kw - 1) * dw - 1) / sw + 1);
     let images = 1 + r.below(2);
     let (line, pixel) = ((w * channels) as isize, channels as isize);
@@ -69,7 +69,7 @@ fn valid_taps(c: &Window, m: usize) -> Vec<(usize, usize)> {
 #[test]
 fn random_windows_match_the_definition_on_every_isa() {
     let mut r = Random(0xfeed_5678);
-    for case in 0..300 {
+    for case in 0..600 {
         let (c, a_len, out_len) = random_window(&mut r);
         let (a, w) = (r.floats(a_len), r.floats(c.window() * c.channels));
         let (bias, old) = (r.floats(c.channels), r.floats(out_len));

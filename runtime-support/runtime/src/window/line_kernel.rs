@@ -1,0 +1,253 @@
+//! Micro-kernels for lines: neighbouring outputs share the pixels that they read, and each weight is loaded once for all.
+// Register tiles are indexed by constants: iterators over several of them at once hide that.
+#![allow(clippy::needless_range_loop)]
+
+use super::kernel::TapAt;
+use crate::isa::Isa;
+use crate::simd::Simd;
+
+/// Outputs that are computed at once, and the same for short lines.
+pub(super) const OUTPUTS: usize = 7;
+pub(super) const FEW_OUTPUTS: usize = 4;
+
+/// Pixels in the padding.
+static ZEROS: [f32; 16] = [0.0; 16];
+
+/// Some outputs of one line: `outputs` from `start` on, `cols` channels. Both are at least as many as the kernel computes
+/// at once; the last ones overlap those before them.
+#[derive(Clone, Copy)]
+pub(super) struct LineArgs<'a> {
+    /// Where the line's window rows lie that are not in the padding, and the index of their first weights.
+    pub taps: &'a [TapAt],
+    /// Pixel 0: the first one that output 0 reads.
+    pub a: *const f32,
+    /// Distance of pixels.
+    pub pixel: isize,
+    /// Pixels `-first..limit - first` are not in the padding.
+    pub first: isize,
+    pub limit: isize,
+    pub w: *const f32,
+    pub w_stride: usize,
+    /// Output 0, and the distance of outputs.
+    pub out: *mut f32,
+    pub out_step: usize,
+    /// Bias, or null.
+    pub bias: *const f32,
+    /// Residual of output 0, or null, and its distance.
+    pub residual: *const f32,
+    pub residual_step: usize,
+    pub clamp: Option<(f32, f32)>,
+    pub start: usize,
+    pub outputs: usize,
+    pub cols: usize,
+}
+
+/// # Safety
+/// The machine has the instruction set; all addresses are valid for the outputs, channels and taps.
+pub(super) type LineKernel = unsafe fn(&LineArgs<'_>);
+
+/// Kernels of one vector width.
+pub(super) struct LineSet {
+    /// Channels of a vector.
+    pub cols: usize,
+    /// By form: many outputs, few outputs.
+    kernels: [[LineKernel; 2]; 5],
+}
+
+impl LineSet {
+    /// The kernel for a stride, a number of taps along the line, and a length of lines; with the outputs that it computes
+    /// at once.
+    pub fn kernel(&self, stride: usize, taps: usize, outputs: usize) -> Option<(LineKernel, usize)> {
+        let [s1k3, s2k3, s1k5, s2k5, s1k7] = &self.kernels;
+        let [many, few] = match (stride, taps) {
+            (1, 3) => s1k3,
+            (2, 3) => s2k3,
+            (1, 5) => s1k5,
+            (2, 5) => s2k5,
+            (1, 7) => s1k7,
+            _ => return None,
+        };
+        match outputs {
+            OUTPUTS.. => Some((*many, OUTPUTS)),
+            FEW_OUTPUTS.. => Some((*few, FEW_OUTPUTS)),
+            _ => None,
+        }
+    }
+}
+
+/// All outputs, for each all channels.
+///
+/// # Safety
+/// As [`LineKernel`]; the caller is compiled for the instruction set of `S`.
+#[inline(always)]
+unsafe fn line<S: Simd, const STRIDE: usize, const K: usize, const MR: usize>(s: S, args: &LineArgs<'_>) {
+    let mut done = 0;
+    while done < args.outputs {
+        let start = args.start + done.min(args.outputs - MR);
+        let low = args.first.wrapping_add((start * STRIDE) as isize);
+        let inside = low >= 0 && low.wrapping_add(((MR - 1) * STRIDE + K) as isize) <= args.limit;
+        let mut column = 0;
+        while column < args.cols {
+            let at = column.min(args.cols - S::LANES);
+            // SAFETY: promised by the caller.
+            unsafe {
+                if inside {
+                    tile::<S, STRIDE, K, MR, false>(s, args, start, at);
+                } else {
+                    tile::<S, STRIDE, K, MR, true>(s, args, start, at);
+                }
+            }
+            column += S::LANES;
+        }
+        done += MR;
+    }
+}
+
+/// A block for each of some numbers.
+macro_rules! pixels {
+    ($p:ident in [$($number:literal)*] $block:block) => {
+        $(let $p: usize = $number; $block)*
+    };
+}
+
+/// MR outputs of one vector of channels.
+///
+/// # Safety
+/// As [`line`].
+#[inline(always)]
+unsafe fn tile<S: Simd, const STRIDE: usize, const K: usize, const MR: usize, const BORDER: bool>(
+    s: S,
+    args: &LineArgs<'_>,
+    start: usize,
+    column: usize,
+) {
+    // SAFETY: the caller promises a vector of channels at all pixels that are not in the padding, and at all outputs.
+    unsafe {
+        let bias = if args.bias.is_null() { s.splat(0.0) } else { s.load(args.bias.add(column)) };
+        let mut acc = [bias; MR];
+        let head = args.a.wrapping_offset((start * STRIDE) as isize * args.pixel).wrapping_add(column);
+        let low = args.first.wrapping_add((start * STRIDE) as isize);
+        for tap in args.taps {
+            let weights = args.w.add(tap.index * args.w_stride + column);
+            let mut w = [bias; K];
+            for t in 0..K {
+                w[t] = s.load(weights.add(t * args.w_stride));
+            }
+            let mut pixel = head.wrapping_offset(tap.at);
+            // Unrolled by hand, so that all accumulators are registers.
+            pixels!(p in [0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16] {
+                if p < (MR - 1) * STRIDE + K {
+                    let at = low.wrapping_add(p as isize);
+                    let padding = BORDER && (at < 0 || at >= args.limit);
+                    let x = s.load(if padding { ZEROS.as_ptr() } else { pixel });
+                    for t in 0..K {
+                        if p >= t && (p - t) % STRIDE == 0 && (p - t) / STRIDE < MR {
+                            let i = (p - t) / STRIDE;
+                            acc[i] = s.mul_add(x, w[t], acc[i]);
+                        }
+                    }
+                    pixel = pixel.wrapping_offset(args.pixel);
+                }
+            });
+        }
+        if !args.residual.is_null() {
+            let mut at = args.residual.wrapping_add(start * args.residual_step + column);
+            for x in &mut acc {
+                *x = s.add(*x, s.load(at));
+                at = at.wrapping_add(args.residual_step);
+            }
+        }
+        let (low, high) = args.clamp.unwrap_or((f32::NEG_INFINITY, f32::INFINITY));
+        let (low, high) = (s.splat(low), s.splat(high));
+        let mut at = args.out.wrapping_add(start * args.out_step + column);
+        for x in acc {
+            // The second operand wins if it is NaN.
+            s.store(at, s.min(high, s.max(low, x)));
+            at = at.wrapping_add(args.out_step);
+        }
+    }
+}
+
+/// Instantiates `line` for all forms: `kernels!(name, token, columns, attribute)`.
+macro_rules! kernels {
+    ($name:ident, $token:expr, $cols:literal, $attribute:meta) => {
+        pub(super) static $name: LineSet = LineSet {
+            cols: $cols,
+            kernels: [
+        [
+            kernels!(@one $token, 1, 3, OUTPUTS, $attribute),
+            kernels!(@one $token, 1, 3, FEW_OUTPUTS, $attribute),
+        ],
+        [
+                    kernels!(@one $token, 2, 3, OUTPUTS, $attribute),
+                    kernels!(@one $token, 2, 3, FEW_OUTPUTS, $attribute),
+                ],
+                [
+                    kernels!(@one $token, 1, 5, OUTPUTS, $attribute),
+                    kernels!(@one $token, 1, 5, FEW_OUTPUTS, $attribute),
+                ],
+                [
+                    kernels!(@one $token, 2, 5, OUTPUTS, $attribute),
+                    kernels!(@one $token, 2, 5, FEW_OUTPUTS, $attribute),
+                ],
+                [
+                    kernels!(@one $token, 1, 7, OUTPUTS, $attribute),
+                    kernels!(@one $token, 1, 7, FEW_OUTPUTS, $attribute),
+                ],
+            ],
+        };
+    };
+    (@one $token:expr, $stride:literal, $taps:literal, $outputs:expr, $attribute:meta) => {{
+        /// # Safety
+        /// As [`LineKernel`].
+        #[$attribute]
+        unsafe fn kernel(args: &LineArgs<'_>) {
+            // SAFETY: promised by the caller; this function has the target features.
+            unsafe { line::<_, $stride, $taps, $outputs>($token, args) }
+        }
+        kernel
+    }};
+}
+
+#[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
+mod x86 {
+    use super::*;
+    use crate::isa::{avx2::Avx2, avx512::Avx512, sse2::Sse2};
+
+    kernels!(AVX512_16, Avx512::new(), 16, target_feature(enable = "avx512f,avx512vl,avx512bw,avx512dq,fma,avx2"));
+    kernels!(AVX2_8, Avx2::new(), 8, target_feature(enable = "avx2,fma"));
+    kernels!(SSE2_4, Sse2::new(), 4, target_feature(enable = "sse2"));
+}
+
+#[cfg(all(target_arch = "aarch64", target_feature = "neon"))]
+mod arm {
+    use super::*;
+    use crate::isa::neon::Neon;
+
+    kernels!(NEON_4, Neon, 4, inline(never));
+}
+
+#[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
+mod wasm {
+    use super::*;
+    use crate::isa::wasm128::Wasm128;
+
+    kernels!(WASM_4, Wasm128, 4, inline(never));
+}
+
+/// The kernels of an instruction set, widest first; none without vectors, where code size counts.
+pub(super) fn of(isa: Isa) -> &'static [&'static LineSet] {
+    match isa {
+        #[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
+        Isa::Avx512 => const { &[&x86::AVX512_16, &x86::AVX2_8, &x86::SSE2_4] },
+        #[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
+        Isa::Avx2 => const { &[&x86::AVX2_8, &x86::SSE2_4] },
+        #[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
+        Isa::Sse2 => const { &[&x86::SSE2_4] },
+        #[cfg(all(target_arch = "aarch64", target_feature = "neon"))]
+        Isa::Neon => const { &[&arm::NEON_4] },
+        #[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
+        Isa::Wasm128 => const { &[&wasm::WASM_4] },
+        _ => &[],
+    }
+}
