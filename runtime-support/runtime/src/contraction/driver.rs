@@ -127,8 +127,11 @@ impl Job<'_> {
                     bias: offset(self.bias, first_col + at),
                     residual: offset(self.residual, first_col + at),
                     clamp: self.clamp,
+                    cols,
                 };
-                let place = Place { rows: end - row, cols, first_row: first_row + row, first_col: first_col + at };
+                let direct = cols == set.cols || set.in_part;
+                let place =
+                    Place { direct, rows: end - row, cols, first_row: first_row + row, first_col: first_col + at };
                 // SAFETY: promised by the caller; the kernels are of the context's instruction set.
                 unsafe { self.tile(set.cols, args, &place, then, |args| run_kernel(set, args, place.rows)) };
                 row = end;

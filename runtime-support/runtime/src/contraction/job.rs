@@ -65,7 +65,7 @@ impl<'a> Job<'a> {
         then: Option<Then<'_>>,
         compute: impl Fn(&Args<'_>),
     ) {
-        if place.cols == cols && then.is_none() && !self.accumulate {
+        if place.direct && then.is_none() && !self.accumulate {
             return compute(&args);
         }
         let mut buffer = [0.0f32; MOST_ROWS * MOST_COLS];
@@ -119,6 +119,8 @@ impl<'a> Job<'a> {
 
 /// Where a tile lies in the result.
 pub(crate) struct Place {
+    /// Whether the kernel can write its columns to the result itself.
+    pub direct: bool,
     pub rows: usize,
     pub cols: usize,
     pub first_row: usize,

@@ -11,6 +11,8 @@ use crate::simd::Simd;
 const ZEROS: usize = if cfg!(target_pointer_width = "64") { 256 } else { 32 };
 /// Weight rows that are fetched ahead: panels stream from the outer caches or from memory.
 const AHEAD: usize = 16;
+/// Lanes from which on kernels write tiles with missing columns themselves.
+pub(super) const IN_PART: usize = 16;
 static ZERO_ROW: [f32; ZEROS] = [0.0; ZEROS];
 
 /// Everything a micro-kernel needs to know about its tile.
@@ -32,6 +34,8 @@ pub(crate) struct Args<'a> {
     /// Residual of the first column, or null.
     pub residual: *const f32,
     pub clamp: Option<(f32, f32)>,
+    /// Columns of the tile that exist: fewer than the kernel's where it stores vectors in part.
+    pub cols: usize,
 }
 
 /// A compiled micro-kernel.
@@ -46,6 +50,8 @@ pub(crate) struct KernelSet {
     pub cols: usize,
     /// More rows in all than this are better off with other kernels.
     pub most: usize,
+    /// Whether they write tiles with missing columns themselves.
+    pub in_part: bool,
     /// `kernels[i]` computes i + 1 rows.
     pub kernels: &'static [Kernel],
 }
@@ -253,6 +259,9 @@ pub(crate) unsafe fn finish<S: Simd, const MR: usize, const NV: usize>(
             }
             return;
         }
+        if stores_in_part::<S>() && args.cols < NV * S::LANES {
+            return finish_part::<S, MR, NV>(s, args, rows, acc);
+        }
         if !args.bias.is_null() {
             for v in 0..NV {
                 let bias = s.load(args.bias.add(v * S::LANES));
@@ -283,6 +292,46 @@ pub(crate) unsafe fn finish<S: Simd, const MR: usize, const NV: usize>(
             for v in 0..NV {
                 s.store(at.add(v * S::LANES), acc[i][v]);
             }
+        }
+    }
+}
+
+/// Whether kernels write tiles with missing columns themselves: where vectors are wide, such tiles are common, and masks
+/// are cheap.
+#[inline(always)]
+fn stores_in_part<S: Simd>() -> bool {
+    S::LANES >= IN_PART
+}
+
+/// `finish` to the result where columns are missing.
+///
+/// # Safety
+/// As [`tile`], for `args.cols` columns.
+#[inline(always)]
+unsafe fn finish_part<S: Simd, const MR: usize, const NV: usize>(
+    s: S,
+    args: &Args<'_>,
+    rows: &[Row; MR],
+    acc: &[[S::F32; NV]; MR],
+) {
+    for v in 0..NV {
+        let n = args.cols.saturating_sub(v * S::LANES).min(S::LANES);
+        // SAFETY: the caller promises `cols` columns at each of these addresses; `n` of them are in this vector.
+        let part = |from: *const f32| unsafe {
+            s.load_partial(core::slice::from_raw_parts(from.wrapping_add(v * S::LANES), n))
+        };
+        let bias = if args.bias.is_null() { s.splat(0.0) } else { part(args.bias) };
+        for i in 0..MR {
+            let mut x = s.add(acc[i][v], bias);
+            if !args.residual.is_null() {
+                x = s.add(x, part(args.residual.wrapping_add(rows[i].residual)));
+            }
+            if let Some((low, high)) = args.clamp {
+                x = s.min(s.splat(high), s.max(s.splat(low), x));
+            }
+            let to = args.out.wrapping_add(rows[i].out).wrapping_add(v * S::LANES);
+            // SAFETY: as above.
+            s.store_partial(unsafe { core::slice::from_raw_parts_mut(to, n) }, x);
         }
     }
 }

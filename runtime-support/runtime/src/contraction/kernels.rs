@@ -1,5 +1,5 @@
 //! The micro-kernels that exist, per instruction set, widest first.
-use super::kernel::{Args, Kernel, KernelSet, Kernels, tile};
+use super::kernel::{Args, IN_PART, Kernel, KernelSet, Kernels, tile};
 use crate::isa::Isa;
 use crate::isa::scalar::Scalar;
 
@@ -17,7 +17,7 @@ macro_rules! kernels {
                 }
                 kernel
             }),*];
-            KernelSet { cols: $cols, most: $most, kernels: KERNELS }
+            KernelSet { cols: $cols, most: $most, in_part: $cols / $vectors >= IN_PART, kernels: KERNELS }
         };
     };
 }

@@ -177,9 +177,16 @@ impl Run<'_> {
                 bias: offset(job.bias, column),
                 residual: offset(job.residual, column),
                 clamp: job.clamp,
+                cols: set.cols,
             };
             let tiles = if together { floor_div_usize(job.c.cols - column, set.cols) } else { 1 };
-            let place = Place { rows: self.rows.len(), cols: set.cols, first_row: self.first_row, first_col: column };
+            let place = Place {
+                direct: true,
+                rows: self.rows.len(),
+                cols: set.cols,
+                first_row: self.first_row,
+                first_col: column,
+            };
             let compute = |args: &Args<'_>| {
                 let mut partial = [0.0f32; ROWS * MOST_COLS];
                 let taps = self.list.get(..self.taps).unwrap_or_default();

@@ -174,25 +174,25 @@ macro_rules! kernels {
         pub(super) static $name: LineSet = LineSet {
             cols: $cols,
             kernels: [
-        [
+                [
             kernels!(@one $token, 1, 3, OUTPUTS, $attribute),
             kernels!(@one $token, 1, 3, FEW_OUTPUTS, $attribute),
-        ],
-        [
-                    kernels!(@one $token, 2, 3, OUTPUTS, $attribute),
-                    kernels!(@one $token, 2, 3, FEW_OUTPUTS, $attribute),
                 ],
                 [
-                    kernels!(@one $token, 1, 5, OUTPUTS, $attribute),
-                    kernels!(@one $token, 1, 5, FEW_OUTPUTS, $attribute),
+            kernels!(@one $token, 2, 3, OUTPUTS, $attribute),
+            kernels!(@one $token, 2, 3, FEW_OUTPUTS, $attribute),
                 ],
                 [
-                    kernels!(@one $token, 2, 5, OUTPUTS, $attribute),
-                    kernels!(@one $token, 2, 5, FEW_OUTPUTS, $attribute),
+            kernels!(@one $token, 1, 5, OUTPUTS, $attribute),
+            kernels!(@one $token, 1, 5, FEW_OUTPUTS, $attribute),
                 ],
                 [
-                    kernels!(@one $token, 1, 7, OUTPUTS, $attribute),
-                    kernels!(@one $token, 1, 7, FEW_OUTPUTS, $attribute),
+            kernels!(@one $token, 2, 5, OUTPUTS, $attribute),
+            kernels!(@one $token, 2, 5, FEW_OUTPUTS, $attribute),
+                ],
+                [
+            kernels!(@one $token, 1, 7, OUTPUTS, $attribute),
+            kernels!(@one $token, 1, 7, FEW_OUTPUTS, $attribute),
                 ],
             ],
         };
