@@ -54,9 +54,10 @@ pub(super) unsafe fn run(
         for part in range {
             let (batch, rows, _) = parts.part(part);
             let job = Job::new(c, batch, shared.a, shared.w, shared.out, &shared.epilogue);
-            // SAFETY: promised by the caller; parts are disjoint, and whole lines.
             match &lines {
+                // SAFETY: promised by the caller; parts are disjoint, and whole lines.
                 Some(lines) => unsafe { lines.run(&job, rows, shared.epilogue.then) },
+                // SAFETY: promised by the caller; parts are disjoint.
                 None => unsafe { run_rows(&job, cx, operation, rows, shared.epilogue.then) },
             }
         }

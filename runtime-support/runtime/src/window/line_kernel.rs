@@ -141,7 +141,7 @@ unsafe fn tile<S: Simd, const STRIDE: usize, const K: usize, const MR: usize, co
                     let padding = BORDER && (at < 0 || at >= args.limit);
                     let x = s.load(if padding { ZEROS.as_ptr() } else { pixel });
                     for t in 0..K {
-                        if p >= t && (p - t) % STRIDE == 0 && (p - t) / STRIDE < MR {
+                        if p >= t && (p - t).is_multiple_of(STRIDE) && (p - t) / STRIDE < MR {
                             let i = (p - t) / STRIDE;
                             acc[i] = s.mul_add(x, w[t], acc[i]);
                         }
