@@ -134,7 +134,7 @@ fn random_convolutions_match_the_definition_on_every_isa() {
         assert!(c.fits(Extent::contiguous(a_len), packed.len(), Extent::contiguous(out_len)), "{c:?}");
         for cx in Isa::ALL.into_iter().filter_map(Cx::with_isa) {
             let mut out = old.clone();
-            let mut double = |mut tile: Tile<'_>| {
+            let double = |mut tile: Tile<'_>| {
                 let (group, first, cols) = (tile.batch[1], tile.first_col, tile.cols());
                 for (m, row) in tile.rows() {
                     assert!(m < c.m() && first + cols <= c.cols && row.len() == cols && group < 3);
@@ -146,7 +146,7 @@ fn random_convolutions_match_the_definition_on_every_isa() {
                 residual: with_residual.then(|| residual[..].src()),
                 accumulate,
                 clamp: clamped.then_some((-2.0, 6.0)),
-                then: if closure { Some(&mut double) } else { None },
+                then: if closure { Some(&double) } else { None },
             };
             c.run(cx, a[..].src(), &packed, Dst::from_slice(&mut out), epilogue);
             for g in 0..c.batches[1].extent {

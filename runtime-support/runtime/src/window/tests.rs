@@ -79,12 +79,11 @@ fn random_windows_match_the_definition_on_every_isa() {
         assert!(!c.fits_weights(w.len() - 1) && !c.fits(Extent::contiguous(a_len), Extent::contiguous(out_len - 1)));
         for cx in Isa::ALL.into_iter().filter_map(Cx::with_isa) {
             let mut out = old.clone();
-            let mut negate =
-                |mut tile: Tile<'_>| tile.rows().for_each(|(_, row)| row.iter_mut().for_each(|x| *x = -*x));
+            let negate = |mut tile: Tile<'_>| tile.rows().for_each(|(_, row)| row.iter_mut().for_each(|x| *x = -*x));
             let epilogue = Epilogue {
                 bias: with_bias.then_some(&bias[..]),
                 accumulate,
-                then: if closure { Some(&mut negate) } else { None },
+                then: if closure { Some(&negate) } else { None },
                 ..Epilogue::NONE
             };
             let (src, dst) = (a[..].src(), Dst::from_slice(&mut out));
