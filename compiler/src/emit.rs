@@ -15,6 +15,7 @@ mod nest;
 mod nodes;
 mod physical;
 mod scalar;
+mod split;
 mod state;
 mod steps;
 mod types;

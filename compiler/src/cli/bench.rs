@@ -38,9 +38,6 @@ pub struct BenchArguments {
     /// sizes are at their bounds.
     #[arg(long, value_name = "FILE")]
     inputs: Option<PathBuf>,
-    /// Threads of every participant.
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1024))]
-    threads: u16,
     /// Runs of every participant, in up to five rounds. Default: what fits into `--seconds`.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     runs: Option<u32>,
@@ -87,9 +84,7 @@ fn wrong(problem: impl Into<String>) -> Diagnostic {
 pub fn bench(arguments: BenchArguments, reporter: &Reporter) -> Result<(), Failure> {
     let options = &arguments.options.options;
     let source = open(&arguments.model, options)?;
-    let wanted = usize::from(arguments.threads);
     let krate = built::krate::Crate::new(&arguments.build).map_err(wrong)?;
-    let krate = if wanted > 1 { krate.with_features(&["std", "threads"]) } else { krate };
     let output = Program::compile(&source, options, &krate)?;
     reporter.report(&output.warnings);
     let names = write_inputs(&arguments, &output, &krate)?;
@@ -102,7 +97,7 @@ pub fn bench(arguments: BenchArguments, reporter: &Reporter) -> Result<(), Failu
         }
         false => None,
     };
-    let program = Program::build(output, profiled.as_ref(), options, wanted, &krate).map_err(wrong)?;
+    let program = Program::build(output, profiled.as_ref(), options, &krate).map_err(wrong)?;
     let (ours, start) = program.start(false).map_err(wrong)?;
     let mut participants = vec![ours];
     for engine in &arguments.against {
@@ -112,7 +107,7 @@ pub fn bench(arguments: BenchArguments, reporter: &Reporter) -> Result<(), Failu
     let memory = participants.first_mut().and_then(|ours| ours.numbers("memory").ok()?.first().copied());
     let memory = memory.filter(|bytes| *bytes > 0.0).map(|bytes| bytes as u64);
     let model = arguments.model.file_stem().unwrap_or(arguments.model.as_os_str()).to_string_lossy().into_owned();
-    let measured = Measured { model, threads: wanted, program, start, memory };
+    let measured = Measured { model, threads: arguments.build.threads(), program, start, memory };
     report(&arguments, &measured, participants, profiled.is_some())
 }
 
@@ -164,7 +159,7 @@ fn peer(
     let values: serde_json::Map<String, serde_json::Value> =
         options.value.iter().map(|value| (value.input.clone(), json!(value.numbers))).collect();
     let job = json!({
-        "engine": word, "model": arguments.model, "bin": options.bin, "onnx": onnx, "threads": arguments.threads,
+        "engine": word, "model": arguments.model, "bin": options.bin, "onnx": onnx, "threads": arguments.build.threads(),
         "inputs": folder.join("inputs.npz"), "names": names, "values": values,
     });
     let mut command = Command::new(&arguments.python);

@@ -2,9 +2,11 @@
 
 use super::nodes::{Inner, Nodes, is_hoisted, unparen};
 use super::physical::{Physical, stride};
+use super::split::{self, Parts};
 use super::types;
 use super::views::Views;
 use crate::diag::Diagnostic;
+use crate::dim::Dim;
 use crate::program::nest::{Const, Nest, ReduceFn, Scalar, ScalarType};
 use crate::program::{BufferId, Program};
 use proc_macro2::{Ident, TokenStream};
@@ -19,15 +21,29 @@ const ACCUMULATORS: usize = 256;
 /// A nest that the verifier would refuse.
 pub fn body(program: &Program, views: &Views, nest: &Nest) -> Result<TokenStream, Diagnostic> {
     let mut physical = Physical::new(program, views, nest)?;
-    let loops = match physical.reduction {
-        None => map(program, views, &physical)?,
+    match physical.reduction {
+        None => map(program, views, &mut physical),
         Some(_) => match reduction_form(program, views, &mut physical) {
-            Form::Accumulators => accumulate(program, views, &physical)?,
-            Form::Rows => reduce(program, views, &physical, true)?,
-            Form::Elements => reduce(program, views, &physical, false)?,
+            Form::Accumulators => accumulate(program, views, &physical),
+            Form::Rows => reduce(program, views, &physical, true),
+            Form::Elements => reduce(program, views, &physical, false),
         },
-    };
-    Ok(quote!(cx.vectorize(#[inline(always)] || { #loops });))
+    }
+}
+
+/// All loops of a nest, those over `axes` around a body, in parts for threads where that is worth while. `rows` says that
+/// the body has loops.
+fn loops(nodes: &Nodes, axes: &[usize], rows: bool, body: &TokenStream) -> TokenStream {
+    match Parts::of(nodes, axes, rows) {
+        Some(parts) => {
+            let inner = around(nodes, axes.get(parts.axes..).unwrap_or_default(), "i", body);
+            parts.around(nodes, axes, "i", &inner)
+        }
+        None => {
+            let loops = around(nodes, axes, "i", body);
+            quote!(cx.vectorize(#[inline(always)] || { #loops });)
+        }
+    }
 }
 
 /// How a reduction is written.
@@ -124,7 +140,15 @@ fn inner_of(physical: &Physical, axis: usize, name: &str) -> Inner {
 }
 
 /// A nest without reduction.
-fn map(program: &Program, views: &Views, physical: &Physical) -> Result<TokenStream, Diagnostic> {
+fn map(program: &Program, views: &Views, physical: &mut Physical) -> Result<TokenStream, Diagnostic> {
+    // One long row has no iterations to divide.
+    if let [axis] = physical.maps[..]
+        && split::worthwhile(&physical.extents, &physical.nodes)
+        && let Some(row) = physical.extents.get(axis).and_then(Dim::as_usize).and_then(split::row)
+    {
+        physical.split(axis, row as i64);
+    }
+    let physical = &*physical;
     let mut nodes = Nodes::new(program, views, physical);
     let needed = physical.stored();
     let element = program.buffer(physical.target).element;
@@ -139,14 +163,14 @@ fn map(program: &Program, views: &Views, physical: &Physical) -> Result<TokenStr
             let spans = [block.spans, target.spans].concat();
             let inner_loop = nodes.inner_loop(&inner, &spans, &quote!(#inside #row.put(#at, #value);));
             let (rows, bind) = (block.before, target.before);
-            return Ok(around(&nodes, outer, "i", &quote!(#rows #bind #inner_loop)));
+            return Ok(loops(&nodes, outer, true, &quote!(#rows #bind #inner_loop)));
         }
         name_axes(&mut nodes, &physical.maps, "i");
     }
     let block = nodes.block(&|i| needed[i], None)?;
     let store = put(&nodes, element);
     let before = block.before;
-    Ok(around(&nodes, &physical.maps, "i", &quote!(#before #store)))
+    Ok(loops(&nodes, &physical.maps, false, &quote!(#before #store)))
 }
 
 fn target_row(nodes: &Nodes) -> Ident {
@@ -196,7 +220,7 @@ fn reduce(program: &Program, views: &Views, physical: &Physical, rows: bool) -> 
     let post = nodes.block(&|i| after[i] && (!before[i] || varying[i]), None)?.before;
     let element = program.buffer(physical.target).element;
     let store = put(&nodes, element);
-    Ok(around(&nodes, &physical.maps, "i", &quote!(#hoisted #total #post #store)))
+    Ok(loops(&nodes, &physical.maps, true, &quote!(#hoisted #total #post #store)))
 }
 
 /// Rows of run-time length cut to one length.
@@ -255,7 +279,7 @@ fn accumulate(program: &Program, views: &Views, physical: &Physical) -> Result<T
     let identity = types::constant(identity(reduction.function, ty));
     let (rows, bind) = (post.before, target.before);
     let body = quote!(let mut acc = [#identity; #width]; #hoisted #sums #rows #bind #storing);
-    Ok(around(&nodes, outer, "i", &body))
+    Ok(loops(&nodes, outer, true, &body))
 }
 
 /// One step of a reduction.
@@ -295,7 +319,5 @@ fn identity(function: ReduceFn, ty: ScalarType) -> Const {
 /// # Errors
 /// Buffers whose dimensions are unknown.
 pub fn reshape(program: &Program, views: &Views, from: BufferId, to: BufferId) -> Result<TokenStream, Diagnostic> {
-    let physical = Physical::copy(program, views, from, to);
-    let loops = map(program, views, &physical)?;
-    Ok(quote!(cx.vectorize(#[inline(always)] || { #loops });))
+    map(program, views, &mut Physical::copy(program, views, from, to))
 }

@@ -22,6 +22,7 @@ pub mod mapped;
 pub mod math;
 pub mod model;
 pub mod nest;
+pub mod parts;
 pub mod pod;
 pub mod raw;
 pub mod simd;

@@ -18,7 +18,6 @@ pub struct Program {
     /// The executable.
     path: PathBuf,
     folder: PathBuf,
-    threads: usize,
 }
 
 /// What a started program says about itself.
@@ -56,36 +55,29 @@ impl Program {
     ///
     /// # Errors
     /// The build fails.
-    pub fn build(
-        output: Output,
-        profiled: Option<&Output>,
-        options: &Options,
-        threads: usize,
-        krate: &Crate,
-    ) -> Result<Self, String> {
+    pub fn build(output: Output, profiled: Option<&Output>, options: &Options, krate: &Crate) -> Result<Self, String> {
         krate.write("src/timing.rs", include_bytes!("timing.rs"))?;
         let mut main = String::from("//! Times a model.\n");
         for module in ["harness", "timing", "timed"].into_iter().chain(profiled.map(|_| "profiled")) {
             let _ = writeln!(main, "#[path = \"../{module}.rs\"]\nmod {module};");
         }
-        krate.write("src/timed.rs", module(&output, options, threads, krate.folder())?.as_bytes())?;
+        krate.write("src/timed.rs", module(&output, options, krate)?.as_bytes())?;
         let mut other = "Err(\"no profile\".to_owned())";
         if let Some(profiled) = profiled {
-            krate.write("src/profiled.rs", module(profiled, options, threads, krate.folder())?.as_bytes())?;
-            other = "profiled::serve(io, isas, threads)";
+            krate.write("src/profiled.rs", module(profiled, options, krate)?.as_bytes())?;
+            other = "profiled::serve(io, isas)";
         }
         let isas: Vec<String> = options.isa.members().iter().map(|isa| format!("include_ir::Isa::{isa:?}")).collect();
         let _ = write!(
             main,
             "fn main() {{\n    let isas = &[{}];\n    let arguments: Vec<String> = std::env::args().collect();\n    \
-             let threads = arguments[3].parse().unwrap_or(1);\n    \
              let result = harness::Io::open(&arguments[1]).and_then(|mut io| {{\n        let io = &mut io;\n        \
-             if arguments[2] == \"timed\" {{ timed::serve(io, isas, threads) }} else {{ {other} }}\n    }});\n    \
+             if arguments[2] == \"timed\" {{ timed::serve(io, isas) }} else {{ {other} }}\n    }});\n    \
              if let Err(problem) = result {{ timing::say(&format!(\"error {{problem}}\")); }}\n}}\n",
             isas.join(", ")
         );
         let path = krate.program(&main)?;
-        Ok(Program { output, path, folder: krate.folder().to_owned(), threads })
+        Ok(Program { output, path, folder: krate.folder().to_owned() })
     }
 
     /// The program in a new process, ready to run: the model, or with `profiled` its profiled copy.
@@ -95,7 +87,6 @@ impl Program {
     pub fn start(&self, profiled: bool) -> Result<(Participant, Start), String> {
         let mut command = Command::new(&self.path);
         command.arg(self.folder.join("inputs")).arg(if profiled { "profiled" } else { "timed" });
-        command.arg(self.threads.to_string());
         let (participant, ready) = Participant::start("include-ir", &mut command)?;
         let mut words = ready.split_whitespace();
         let isa = words.next().unwrap_or_default().to_owned();
@@ -114,8 +105,9 @@ fn weights(folder: &Path, profiled: bool) -> PathBuf {
 }
 
 /// The module of a model and the function that serves it.
-fn module(output: &Output, options: &Options, threads: usize, folder: &Path) -> Result<String, String> {
+fn module(output: &Output, options: &Options, krate: &Crate) -> Result<String, String> {
     let (bindings, inputs) = krate::inputs(output)?;
+    let threads = krate.threads();
     let (module, text) = (&output.module, &output.text);
     let external = options.weights == WeightsMode::External && !output.weights.is_empty();
     let mut body = bindings;
@@ -125,12 +117,12 @@ fn module(output: &Output, options: &Options, threads: usize, folder: &Path) -> 
             body,
             "        let file = include_ir::mapped::MappedFile::open(std::path::Path::new({:?})).map_err(|e| e.to_string())?;\n        \
              let weights = {module}::Weights::from_bytes(file.bytes()).map_err(|e| e.to_string())?;",
-            weights(folder, false)
+            weights(krate.folder(), false)
         );
     }
     let _ = writeln!(body, "        let mut model = {module}::Model::boxed();\n        let load = start.elapsed();");
     if threads > 1 {
-        body.push_str("        model.set_threads(threads);\n");
+        let _ = writeln!(body, "        model.set_threads({threads});");
     }
     body.push_str("        timing::serve(load, isas, || {\n");
     if output.stateful {
@@ -148,7 +140,6 @@ fn module(output: &Output, options: &Options, threads: usize, folder: &Path) -> 
     );
     Ok(format!(
         "{text}\nuse super::harness::Io;\nuse super::timing;\n\n/// Times the model.\n\
-         pub fn serve(io: &mut Io, isas: &[include_ir::Isa], threads: usize) -> Result<(), String> {{\n        \
-         let _ = threads;\n{body}}}\n"
+         pub fn serve(io: &mut Io, isas: &[include_ir::Isa]) -> Result<(), String> {{\n{body}}}\n"
     ))
 }

@@ -29,6 +29,16 @@ pub struct BuildArguments {
     /// Keep the generated crate in this folder.
     #[arg(long, value_name = "DIR")]
     pub keep: Option<PathBuf>,
+    /// Threads among which the model splits its steps.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub threads: u16,
+}
+
+impl BuildArguments {
+    /// Threads, at least one.
+    pub fn threads(&self) -> usize {
+        usize::from(self.threads.max(1))
+    }
 }
 
 /// A case whose model was compiled and whose inputs were written.
@@ -106,7 +116,8 @@ fn prepare(
     }
     krate.write(&format!("case_{number}.in"), &bytes).map_err(|problem| Problem::Case(Status::Crash, problem))?;
     let outputs = ports(&output.outputs);
-    let text = krate::case_source(&output).map_err(|problem| Problem::Case(Status::Unsupported, problem))?;
+    let text =
+        krate::case_source(&output, krate.threads()).map_err(|problem| Problem::Case(Status::Unsupported, problem))?;
     Ok((Prepared { number, case, outputs, source: text }, output.warnings))
 }
 

@@ -18,7 +18,7 @@ pub use crate::tensor::TensorView;
 pub use crate::view::{Rows, RowsMut, View, ViewMut, ViewRow, ViewRowMut};
 pub use crate::window::{Divisor, Window};
 pub use crate::winograd::{Winograd, pack_winograd};
-pub use crate::{LoadError, calls, cast, declare_model, math, nest, weights_embedded, weights_incbin};
+pub use crate::{LoadError, calls, cast, declare_model, math, nest, parts, weights_embedded, weights_incbin};
 
 #[cfg(feature = "alloc")]
 pub use crate::pod::zeroed_box;

@@ -20,7 +20,7 @@ pub struct Crate {
     target: PathBuf,
     name: String,
     dependency: String,
-    features: &'static [&'static str],
+    threads: usize,
     lock: Option<PathBuf>,
 }
 
@@ -53,13 +53,12 @@ impl Crate {
         fs::create_dir_all(folder.join("src/bin"))
             .map_err(|error| format!("cannot create `{}`: {error}", folder.display()))?;
         let keep = arguments.keep.is_some();
-        Ok(Crate { folder, keep, target, name, dependency, features: &["std"], lock })
+        Ok(Crate { folder, keep, target, name, dependency, threads: arguments.threads(), lock })
     }
 
-    /// The same with other features of `include-ir`.
-    pub fn with_features(mut self, features: &'static [&'static str]) -> Self {
-        self.features = features;
-        self
+    /// Threads of every model.
+    pub fn threads(&self) -> usize {
+        self.threads
     }
 
     /// The folder.
@@ -121,7 +120,8 @@ impl Crate {
     }
 
     fn manifest(&self) -> String {
-        let Crate { name, dependency, features, .. } = self;
+        let Crate { name, dependency, threads, .. } = self;
+        let features: &[&str] = if *threads > 1 { &["std", "threads"] } else { &["std"] };
         format!(
             "[package]\nname = \"{name}\"\nversion = \"0.0.0\"\nedition = \"2024\"\npublish = false\n\n[workspace]\n\n\
              [dependencies]\ninclude-ir = {{ {dependency}, default-features = false, features = {features:?} }}\n"
@@ -257,7 +257,8 @@ pub fn inputs(output: &Output) -> Result<(String, String), String> {
 ///
 /// # Errors
 /// The interface has a type that arrays cannot hold.
-pub fn case_source(output: &Output) -> Result<String, String> {
+pub fn case_source(output: &Output, threads: usize) -> Result<String, String> {
+    let team = if threads > 1 { format!("    model.set_threads({threads});\n") } else { String::new() };
     let (mut body, inputs) = inputs(output)?;
     let unwrap = if output.fallible { ".map_err(|error| error.to_string())?" } else { "" };
     let _ = writeln!(body, "        let outputs = model.run({inputs}){unwrap};");
@@ -271,7 +272,7 @@ pub fn case_source(output: &Output) -> Result<String, String> {
     let (module, text) = (&output.module, &output.text);
     let head = "use super::harness::Io;\n\n/// Runs the model on the inputs of the case.\npub fn run(io: &mut Io) -> Result<(), String> {\n";
     Ok(format!(
-        "{text}\n{head}    let mut model = {module}::Model::boxed();\n    for _ in 0..io.runs {{\n{body}    }}\n    Ok(())\n}}\n"
+        "{text}\n{head}    let mut model = {module}::Model::boxed();\n{team}    for _ in 0..io.runs {{\n{body}    }}\n    Ok(())\n}}\n"
     ))
 }
 
