@@ -47,6 +47,10 @@ pub struct BenchArguments {
     /// Rows of the table of steps; 0 for none.
     #[arg(long, value_name = "N", default_value_t = 20)]
     steps: usize,
+    /// Count the instructions of one run with valgrind, which knows no AVX-512, instead of measuring times: numbers that
+    /// are the same on busy machines.
+    #[arg(long, conflicts_with = "against")]
+    instructions: bool,
     /// Write one JSON object and no tables; - for standard output.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -88,7 +92,7 @@ pub fn bench(arguments: BenchArguments, reporter: &Reporter) -> Result<(), Failu
     let output = Program::compile(&source, options, &krate)?;
     reporter.report(&output.warnings);
     let names = write_inputs(&arguments, &output, &krate)?;
-    let tables = arguments.json.is_none();
+    let tables = arguments.json.is_none() && !arguments.instructions;
     let profiled = match tables && arguments.steps > 0 {
         true => {
             let mut options = options.clone();
@@ -98,6 +102,9 @@ pub fn bench(arguments: BenchArguments, reporter: &Reporter) -> Result<(), Failu
         false => None,
     };
     let program = Program::build(output, profiled.as_ref(), options, &krate).map_err(wrong)?;
+    if arguments.instructions {
+        return count_instructions(&arguments, &program);
+    }
     let (ours, start) = program.start(false).map_err(wrong)?;
     let mut participants = vec![ours];
     for engine in &arguments.against {
@@ -106,9 +113,38 @@ pub fn bench(arguments: BenchArguments, reporter: &Reporter) -> Result<(), Failu
     take_turns(&mut participants, &arguments).map_err(wrong)?;
     let memory = participants.first_mut().and_then(|ours| ours.numbers("memory").ok()?.first().copied());
     let memory = memory.filter(|bytes| *bytes > 0.0).map(|bytes| bytes as u64);
-    let model = arguments.model.file_stem().unwrap_or(arguments.model.as_os_str()).to_string_lossy().into_owned();
+    let model = stem(&arguments.model);
     let measured = Measured { model, threads: arguments.build.threads(), program, start, memory };
     report(&arguments, &measured, participants, profiled.is_some())
+}
+
+fn stem(model: &Path) -> String {
+    model.file_stem().unwrap_or(model.as_os_str()).to_string_lossy().into_owned()
+}
+
+fn count_instructions(arguments: &BenchArguments, program: &Program) -> Result<(), Failure> {
+    let instructions = program.instructions().map_err(|problem| {
+        let missing = problem.starts_with("cannot start");
+        if missing { wrong(problem).help("install valgrind") } else { wrong(problem) }
+    })?;
+    let (model, code) = (stem(&arguments.model), program.code_bytes());
+    if let Some(file) = &arguments.json {
+        let threads = arguments.build.threads();
+        let value = json!({
+            "model": model, "threads": threads, "instructions": instructions, "code_bytes": code,
+        });
+        return write_json(file, &value);
+    }
+    print(&format!("{model}: {instructions} instructions\n"))
+}
+
+fn write_json(file: &Path, value: &serde_json::Value) -> Result<(), Failure> {
+    let line = format!("{value}\n");
+    if file == Path::new("-") {
+        return print(&line);
+    }
+    crate::artifact::replace(file, line.as_bytes(), None)?;
+    Ok(())
 }
 
 /// Writes the inputs for all participants; gives the names of each.
@@ -206,12 +242,7 @@ fn report(
     profiled: bool,
 ) -> Result<(), Failure> {
     if let Some(file) = &arguments.json {
-        let line = format!("{}\n", table::json(measured, &participants));
-        if file.as_path() == Path::new("-") {
-            return print(&line);
-        }
-        crate::artifact::replace(file, line.as_bytes(), None)?;
-        return Ok(());
+        return write_json(file, &table::json(measured, &participants));
     }
     print(&table::times(measured, &participants))?;
     // Nothing else runs while steps are timed.

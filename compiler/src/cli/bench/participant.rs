@@ -79,6 +79,13 @@ impl Participant {
         Ok(())
     }
 
+    /// Ends the process and gives what it wrote on standard error.
+    pub fn finish(mut self) -> String {
+        drop(self.requests.take());
+        let _ = self.child.wait();
+        self.complaints.take().and_then(|reader| reader.join().ok()).unwrap_or_default()
+    }
+
     fn answer(&mut self, word: &str) -> Result<String, String> {
         let mut line = String::new();
         while self.answers.read_line(&mut line).is_ok_and(|bytes| bytes > 0) {

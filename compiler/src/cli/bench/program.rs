@@ -85,8 +85,30 @@ impl Program {
     /// # Errors
     /// The model cannot be run.
     pub fn start(&self, profiled: bool) -> Result<(Participant, Start), String> {
-        let mut command = Command::new(&self.path);
-        command.arg(self.folder.join("inputs")).arg(if profiled { "profiled" } else { "timed" });
+        self.start_as(Command::new(&self.path), if profiled { "profiled" } else { "timed" })
+    }
+
+    /// Instructions of one run, counted by valgrind.
+    ///
+    /// # Errors
+    /// There is no valgrind, or the model cannot be run in it.
+    pub fn instructions(&self) -> Result<u64, String> {
+        let count = |runs: usize| {
+            let mut command = Command::new("valgrind");
+            let out = self.folder.join("callgrind.out");
+            command.arg("--tool=callgrind").arg(format!("--callgrind-out-file={}", out.display())).arg(&self.path);
+            let (mut program, _) = self.start_as(command, "timed")?;
+            program.run(runs)?;
+            let text = program.finish();
+            let line = text.lines().find_map(|line| line.split_once("Collected : "));
+            let count = line.and_then(|(_, count)| count.trim().parse::<u64>().ok());
+            count.ok_or_else(|| "valgrind does not say how many instructions ran".to_owned())
+        };
+        Ok(count(5)?.saturating_sub(count(1)?) / 4)
+    }
+
+    fn start_as(&self, mut command: Command, mode: &str) -> Result<(Participant, Start), String> {
+        command.arg(self.folder.join("inputs")).arg(mode);
         let (participant, ready) = Participant::start("include-ir", &mut command)?;
         let mut words = ready.split_whitespace();
         let isa = words.next().unwrap_or_default().to_owned();

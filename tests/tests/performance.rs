@@ -1,0 +1,136 @@
+//! What may not get slower unnoticed, without a clock: which kernels models get, how many instructions a run takes, and how
+//! much code there is.
+//!
+//! `UPDATE_EXPECT=1` writes the table of kernels anew. Instructions and code are measured on demand, because they take
+//! builds of minutes: `INCLUDE_IR_INSTRUCTIONS=1 cargo test -p include-ir-tests --test performance -- --nocapture`;
+//! with `INCLUDE_IR_UPDATE=1` the counts are written to `tests/golden/instructions.txt`.
+
+use expect_test::expect_file;
+use include_ir_compiler::source::Source;
+use include_ir_compiler::{Options, compile};
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Models that together have every kernel, below `tests`, with options.
+const MODELS: &[(&str, &[(&str, &str)])] = &[
+    ("../examples/digits/digits.xml", &[]),
+    ("cases/stress/c2f/model.xml", &[]),
+    ("cases/stress/c2f_and_head/model.xml", &[]),
+    ("cases/stress/quantised_depthwise/model.xml", &[]),
+    ("cases/stress/quantised_residual/model.xml", &[]),
+    ("cases/stress/reshape_by_shape_of_bounded_batch1/model.xml", &[("shape", "x=1..8,3,4,4")]),
+    ("cases/matmul/dense_bias_relu/model.xml", &[]),
+    ("cases/matmul/dense_gelu_dense/model.xml", &[]),
+    ("cases/matmul/attention/model.xml", &[]),
+    ("cases/attention/causal/model.xml", &[]),
+    ("cases/group_convolution/inverted_residual/model.xml", &[]),
+    ("cases/chain/stem_and_pool/model.xml", &[]),
+    ("cases/avg_pool/between_pointwise/model.xml", &[]),
+    ("cases/recurrent_sequence/lstm_bidirectional/model.xml", &[]),
+];
+
+fn root() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+}
+
+fn options(list: &[(&str, &str)]) -> Options {
+    let mut options = Options::default();
+    for (name, value) in list {
+        options.set(name, value).unwrap();
+    }
+    options
+}
+
+/// Name of a model in tables: its folder, or its file if the folder is not its own.
+fn name(model: &str) -> String {
+    let path = Path::new(model);
+    let name = if path.ends_with("model.xml") { path.parent().and_then(Path::file_name) } else { path.file_stem() };
+    name.unwrap_or_default().to_string_lossy().into_owned()
+}
+
+#[test]
+fn models_get_their_kernels() {
+    let mut table = String::new();
+    for (model, list) in MODELS {
+        let output = compile(&Source::from_path(&root().join(model), None).unwrap(), &options(list)).unwrap();
+        let mut counts: BTreeMap<&str, (usize, u64)> = BTreeMap::new();
+        for step in &output.steps {
+            let entry = counts.entry(step.kind).or_default();
+            *entry = (entry.0 + 1, entry.1 + step.flops);
+        }
+        let _ = writeln!(table, "{}: arena {} bytes", name(model), output.sizes.arena);
+        for (kind, (steps, flops)) in counts {
+            let _ = writeln!(table, "  {kind}: {steps} steps, {flops} flops");
+        }
+    }
+    expect_file![root().join("golden/kernels.txt")].assert_eq(&table);
+}
+
+/// The `irc` that this build belongs to.
+fn bench(model: &Path, isa: &str, more: &[&str]) -> Result<BTreeMap<String, u64>, String> {
+    let target = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let file = target.join("performance.json");
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command.args(["run", "-q", "-p", "include-ir-compiler", "--features", "cli", "--bin", "irc", "--", "bench"]);
+    command.arg(model).args(["--isa", isa, "--target-dir"]).arg(target.join("cases")).arg("--json").arg(&file);
+    let output = command.args(more).output().map_err(|error| error.to_string())?;
+    if !output.status.success() {
+        return Err(String::from_utf8_lossy(&output.stderr).into_owned());
+    }
+    let text = std::fs::read_to_string(&file).map_err(|error| error.to_string())?;
+    let fields = text.trim().trim_matches(['{', '}']).split(',').filter_map(|field| field.split_once(':'));
+    Ok(fields.filter_map(|(key, value)| Some((key.trim_matches('"').to_owned(), value.parse().ok()?))).collect())
+}
+
+fn on_demand(what: &str) -> bool {
+    let wanted = std::env::var_os("INCLUDE_IR_INSTRUCTIONS").is_some();
+    if !wanted {
+        println!("{what}: skipped; INCLUDE_IR_INSTRUCTIONS=1 measures");
+    }
+    wanted
+}
+
+/// A run takes at most 3 % more instructions than the table says; much fewer ask for a new table.
+#[test]
+fn runs_take_their_instructions() {
+    if !on_demand("instructions") {
+        return;
+    }
+    if Command::new("valgrind").arg("--version").output().is_err() {
+        println!("instructions: skipped; there is no valgrind");
+        return;
+    }
+    let file = root().join("golden/instructions.txt");
+    let known = std::fs::read_to_string(&file).unwrap_or_default();
+    let (mut table, mut wrong) = (String::new(), Vec::new());
+    for (model, _) in MODELS.iter().filter(|(_, options)| options.is_empty()) {
+        let found = bench(&root().join(model), "avx2", &["--instructions"]).unwrap();
+        let (name, count) = (name(model), found["instructions"]);
+        let _ = writeln!(table, "{name} {count}");
+        let before = known.lines().find_map(|line| line.strip_prefix(&format!("{name} "))?.parse::<u64>().ok());
+        println!("{name}: {count} instructions, {before:?} before");
+        if before.is_none_or(|before| count > before + before / 32 || count + count / 8 < before) {
+            wrong.push(format!("{name}: {count} instructions, {before:?} in the table"));
+        }
+    }
+    if std::env::var_os("INCLUDE_IR_UPDATE").is_some() {
+        return std::fs::write(&file, table).unwrap();
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// Bytes of code per instruction set; a report, because they change with every compiler.
+#[test]
+fn code_has_a_size() {
+    if !on_demand("code size") {
+        return;
+    }
+    for isa in ["scalar", "sse2", "avx2", "avx512"] {
+        match bench(&root().join(MODELS[0].0), isa, &["--runs", "1"]) {
+            Ok(found) => println!("{isa}: {} bytes of code", found.get("code_bytes").copied().unwrap_or(0)),
+            Err(problem) => println!("{isa}: {problem}"),
+        }
+    }
+}
