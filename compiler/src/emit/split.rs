@@ -27,7 +27,7 @@ pub(super) struct Parts {
 
 /// Into what a row of `width` elements is split so that there are iterations to divide.
 pub(super) fn row(width: usize) -> Option<usize> {
-    (256..=ROW.min(width / 2)).rev().find(|row| width % row == 0)
+    (256..=ROW.min(width / 2)).rev().find(|row| width.is_multiple_of(*row))
 }
 
 /// About how many operations one iteration of all loops takes.
