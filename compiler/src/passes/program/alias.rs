@@ -4,8 +4,10 @@ use super::blocks::{Outside, for_each_block};
 use crate::diag::Diagnostics;
 use crate::dim::{Atom, Dim};
 use crate::options::Options;
+use crate::program::kernel::Part;
 use crate::program::nest::{Nest, Scalar};
-use crate::program::{Layout, Program, Role, Step, StepKind};
+use crate::program::{BufferId, Layout, Program, Role, Step, StepKind, recognise};
+use std::collections::BTreeMap;
 
 /// A nest that moves elements unchanged, and in one piece per element, out of a temporary into another temporary that
 /// nothing else writes, is dropped: Slice, Split, Transpose and copies for kernels cost nothing where strides can say them.
@@ -23,6 +25,7 @@ fn alias_block(program: &mut Program, steps: Vec<Step>, outside: &Outside, fixed
             last_write[program.buffer(buffer).layout.storage.0 as usize] = at;
         }
     }
+    let needed = contiguous_dimensions(program, &steps);
     let mut kept = Vec::new();
     for (at, step) in steps.into_iter().enumerate() {
         let layout = match &step.kind {
@@ -30,7 +33,10 @@ fn alias_block(program: &mut Program, steps: Vec<Step>, outside: &Outside, fixed
                 let to = nest.store.buffer;
                 let free = writes[to.0 as usize] == 1 && !fixed[to.0 as usize] && !outside.sees(program, to);
                 // What is written again does not keep the elements that were moved.
-                view_of(program, nest).filter(|view| free && last_write[view.storage.0 as usize] <= at)
+                let kernels = needed.get(&to).map_or(&[][..], Vec::as_slice);
+                view_of(program, nest)
+                    .filter(|view| free && last_write[view.storage.0 as usize] <= at)
+                    .filter(|view| !breaks_up(program, to, view, kernels))
             }
             _ => None,
         };
@@ -40,6 +46,37 @@ fn alias_block(program: &mut Program, steps: Vec<Step>, outside: &Outside, fixed
         }
     }
     kept
+}
+
+/// By buffer, the dimensions along which kernels want its elements next to each other: those that a product sums over, and
+/// the channels of a window.
+fn contiguous_dimensions(program: &Program, steps: &[Step]) -> BTreeMap<BufferId, Vec<usize>> {
+    let mut needed: BTreeMap<BufferId, Vec<usize>> = BTreeMap::new();
+    for step in steps {
+        let StepKind::Nest(nest) = &step.kind else { continue };
+        let product = recognise::product(program, nest).filter(|product| product.parts.contains(&Part::Column));
+        let (data, axes) = match (product, recognise::window(program, nest)) {
+            (Some(product), _) => (product.data, (nest.maps..nest.axes.len()).collect()),
+            (None, Some(window)) => (window.data, window.channels),
+            (None, None) => continue,
+        };
+        let Some(Scalar::Load { access, .. }) = nest.nodes.get(data as usize) else { continue };
+        let moving = |index: &Dim| axes.iter().any(|axis| *index == Dim::axis(*axis));
+        let dims = access.index.iter().enumerate().filter(|(_, index)| moving(index));
+        needed.entry(access.buffer).or_default().extend(dims.map(|(dim, _)| dim));
+    }
+    needed
+}
+
+/// Whether neighbours along one of the dimensions would lie apart in a view: the copy was made for a kernel, and is
+/// cheaper than a kernel without it.
+fn breaks_up(program: &Program, buffer: BufferId, view: &Layout, dims: &[usize]) -> bool {
+    let buffer = program.buffer(buffer);
+    let stride_is_one = |layout: &Layout, dim: usize| layout.strides.get(dim).is_some_and(|stride| stride.is(1));
+    dims.iter().any(|dim| {
+        let moves = buffer.dims.get(*dim).is_some_and(|size| !size.is(1));
+        moves && stride_is_one(&buffer.layout, *dim) && !stride_is_one(view, *dim)
+    })
 }
 
 /// The layout that makes the output of a move a view of its operand.
