@@ -16,7 +16,7 @@
 //! # Features
 //! - `std` (default): memory-mapped external weights, processor detection through the standard library.
 //! - `alloc`: `Model::boxed()`; part of `std`.
-//! - `threads`: steps split across a team of threads.
+//! - `threads`: `set_threads` and `set_team` of a model split its steps among threads, with the same bits for every number.
 //! - `macros` (default): [`include_ir!`].
 #![no_std]
 #![forbid(unsafe_code)]

@@ -38,7 +38,7 @@ pub struct BenchArguments {
     /// sizes are at their bounds.
     #[arg(long, value_name = "FILE")]
     inputs: Option<PathBuf>,
-    /// Runs of every participant, in up to five rounds. Default: what fits into `--seconds`.
+    /// Runs of every participant, in up to ten rounds. Default: what fits into `--seconds`.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     runs: Option<u32>,
     /// Time for every participant where `--runs` is not given.
@@ -68,7 +68,7 @@ enum Engine {
 }
 
 /// Rounds in which the participants take turns, because machines are shared and their speed drifts.
-const ROUNDS: usize = 5;
+const ROUNDS: usize = 10;
 
 /// What was measured once.
 struct Measured {
