@@ -12,6 +12,8 @@ use core::ops::Range;
 
 /// Bytes of the left operand per block: a share of the second-level cache.
 const BLOCK_BYTES: usize = 768 * 1024;
+/// Floats of a panel that is fetched while the one before is in use.
+const NEXT_FLOATS: usize = 80 * 1024;
 /// Multiply-adds that take a microsecond.
 const WORK: usize = 64 * 1024;
 
@@ -122,6 +124,7 @@ impl Job<'_> {
                     a: self.a,
                     w: w.wrapping_add(at),
                     w_stride: width,
+                    next: self.next(w, width, (at, tile - 1, tiles)),
                     out: self.out.wrapping_add(first_col + at),
                     buffer: 0,
                     bias: offset(self.bias, first_col + at),
@@ -138,6 +141,15 @@ impl Job<'_> {
             }
             at += set.cols;
         }
+    }
+}
+
+impl Job<'_> {
+    /// What tile number `tile` of a panel fetches: the first two, half of the next panel each, where it fits the cache; the
+    /// others what they have.
+    fn next(&self, w: *const f32, width: usize, (at, tile, tiles): (usize, usize, usize)) -> *const f32 {
+        let len = self.c.k().saturating_mul(width);
+        if at == 0 && tile < 2 && tiles > 1 && len <= NEXT_FLOATS { w.wrapping_add(len + tile * (len / 2)) } else { w }
     }
 }
 

@@ -13,6 +13,8 @@ const ZEROS: usize = if cfg!(target_pointer_width = "64") { 256 } else { 32 };
 const AHEAD: usize = 16;
 /// Lanes from which on kernels write tiles with missing columns themselves.
 pub(super) const IN_PART: usize = 16;
+/// Floats of a cache line.
+pub(crate) const LINE: usize = 16;
 static ZERO_ROW: [f32; ZEROS] = [0.0; ZEROS];
 
 /// Everything a micro-kernel needs to know about its tile.
@@ -25,6 +27,8 @@ pub(crate) struct Args<'a> {
     pub w: *const f32,
     /// Floats between the weights of consecutive k.
     pub w_stride: usize,
+    /// What is fetched into the second-level cache meanwhile, a cache line per k: weights of the next panel.
+    pub next: *const f32,
     /// First output column of the tile: result, or the tile buffer.
     pub out: *mut f32,
     /// Distance of rows of the tile buffer; 0 writes to the result at the block's addresses and applies the rest.
@@ -103,7 +107,53 @@ fn split<const MR: usize>(c: &Contraction, rows: &[Row; MR]) -> [Segment; MOST_S
     segments
 }
 
-/// Accumulates `len` products per output: rows of the left operand times consecutive weight rows. Returns the next weights.
+/// One product per output: element d of every row times one weight row.
+///
+/// # Safety
+/// Element d of all rows and the weight row are valid.
+#[inline(always)]
+unsafe fn multiply<S: Simd, const MR: usize, const NV: usize>(
+    s: S,
+    acc: &mut [[S::F32; NV]; MR],
+    rows: &[*const f32; MR],
+    d: usize,
+    w: *const f32,
+    w_stride: usize,
+) {
+    // SAFETY: promised by the caller.
+    unsafe {
+        for v in (0..NV).step_by(16 / S::LANES.min(16)) {
+            s.prefetch(w.wrapping_add(AHEAD * w_stride + v * S::LANES));
+        }
+        // Registers hold the fewer of both, rows or columns.
+        if MR < NV {
+            let mut x = [s.splat(0.0); MR];
+            for (x, row) in x.iter_mut().zip(rows) {
+                *x = s.splat(*row.add(d));
+            }
+            for v in 0..NV {
+                let column = s.load(w.add(v * S::LANES));
+                for i in 0..MR {
+                    acc[i][v] = s.mul_add(x[i], column, acc[i][v]);
+                }
+            }
+        } else {
+            let mut columns = [s.splat(0.0); NV];
+            for (v, column) in columns.iter_mut().enumerate() {
+                *column = s.load(w.add(v * S::LANES));
+            }
+            for i in 0..MR {
+                let x = s.splat(*rows[i].add(d));
+                for v in 0..NV {
+                    acc[i][v] = s.mul_add(x, columns[v], acc[i][v]);
+                }
+            }
+        }
+    }
+}
+
+/// Accumulates `len` products per output: rows of the left operand times consecutive weight rows. Returns the next weights
+/// and the next line to fetch.
 ///
 /// # Safety
 /// `len` elements at each pointer and `len` weight rows are valid.
@@ -113,44 +163,28 @@ unsafe fn accumulate<S: Simd, const MR: usize, const NV: usize>(
     acc: &mut [[S::F32; NV]; MR],
     rows: &[*const f32; MR],
     len: usize,
-    w: *const f32,
+    (w, next): (*const f32, *const f32),
     w_stride: usize,
-) -> *const f32 {
-    let mut w = w;
-    for d in 0..len {
-        // SAFETY: d < len.
-        unsafe {
-            for v in (0..NV).step_by(16 / S::LANES.min(16)) {
-                s.prefetch(w.wrapping_add(AHEAD * w_stride + v * S::LANES));
+) -> (*const f32, *const f32) {
+    let (mut w, mut next, mut d) = (w, next, 0);
+    // SAFETY: d < len.
+    unsafe {
+        // Larger tiles keep the decoders busy with products, and have rows enough to wait for the weights once.
+        if S::LANES >= 16 && MR <= 10 {
+            while d + 1 < len {
+                s.prefetch_far(next);
+                s.prefetch_far(next.wrapping_add(LINE));
+                multiply::<S, MR, NV>(s, acc, rows, d, w, w_stride);
+                multiply::<S, MR, NV>(s, acc, rows, d + 1, w.add(w_stride), w_stride);
+                (w, next, d) = (w.add(2 * w_stride), next.wrapping_add(2 * LINE), d + 2);
             }
-            // Registers hold the fewer of both, rows or columns.
-            if MR < NV {
-                let mut x = [s.splat(0.0); MR];
-                for (x, row) in x.iter_mut().zip(rows) {
-                    *x = s.splat(*row.add(d));
-                }
-                for v in 0..NV {
-                    let column = s.load(w.add(v * S::LANES));
-                    for i in 0..MR {
-                        acc[i][v] = s.mul_add(x[i], column, acc[i][v]);
-                    }
-                }
-            } else {
-                let mut columns = [s.splat(0.0); NV];
-                for (v, column) in columns.iter_mut().enumerate() {
-                    *column = s.load(w.add(v * S::LANES));
-                }
-                for i in 0..MR {
-                    let x = s.splat(*rows[i].add(d));
-                    for v in 0..NV {
-                        acc[i][v] = s.mul_add(x, columns[v], acc[i][v]);
-                    }
-                }
-            }
-            w = w.add(w_stride);
+        }
+        while d < len {
+            multiply::<S, MR, NV>(s, acc, rows, d, w, w_stride);
+            (w, d) = (w.add(w_stride), d + 1);
         }
     }
-    w
+    (w, next)
 }
 
 /// One group of taps that differ only in the last axis, at offset `at`; rows not in `outer` are in the padding.
@@ -165,8 +199,8 @@ unsafe fn taps<S: Simd, const MR: usize, const NV: usize>(
     acc: &mut [[S::F32; NV]; MR],
     at: isize,
     (outer, segments): (u32, &[Segment]),
-    w: *const f32,
-) -> *const f32 {
+    w: (*const f32, *const f32),
+) -> (*const f32, *const f32) {
     let (last, depth, all) = (args.c.taps[3], args.c.depth, (1u32 << MR) - 1);
     let (mut w, mut at, mut t) = (w, at, 0);
     for segment in segments {
@@ -209,6 +243,17 @@ pub(super) unsafe fn tile<S: Simd, const MR: usize, const NV: usize>(s: S, args:
     let (c, all) = (args.c, (1 << MR) - 1);
     let Some(rows) = args.rows.first_chunk::<MR>() else { return };
     let inside = rows.iter().all(|row| row.inside);
+    if S::LANES >= 8 && args.buffer == 0 {
+        // The result and the residual come from the outer caches while the sums are made.
+        for row in rows {
+            for line in (0..NV * S::LANES).step_by(LINE) {
+                s.prefetch(args.out.wrapping_add(row.out + line));
+                if !args.residual.is_null() {
+                    s.prefetch(args.residual.wrapping_add(row.residual + line));
+                }
+            }
+        }
+    }
     let mut acc = [[s.splat(0.0); NV]; MR];
     let [t0, t1, t2, t3] = c.taps;
     let border: [Segment; MOST_SEGMENTS];
@@ -218,7 +263,7 @@ pub(super) unsafe fn tile<S: Simd, const MR: usize, const NV: usize>(s: S, args:
         border = split::<MR>(c, rows);
         &border
     };
-    let mut w = args.w;
+    let mut w = (args.w, args.next);
     let valid = |axis, index| if inside { all } else { valid_rows::<MR>(rows, &c.bounds, axis, index) };
     for i0 in 0..t0.extent {
         let mask0 = valid(0, i0);

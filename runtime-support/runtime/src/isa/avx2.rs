@@ -109,4 +109,10 @@ unsafe impl Simd for Avx2 {
         // SAFETY: a hint never faults.
         unsafe { _mm_prefetch::<_MM_HINT_T0>(p.cast()) }
     }
+
+    #[inline(always)]
+    fn prefetch_far(self, p: *const f32) {
+        // SAFETY: a hint never faults.
+        unsafe { _mm_prefetch::<_MM_HINT_T1>(p.cast()) }
+    }
 }

@@ -108,6 +108,12 @@ unsafe impl Simd for Avx512 {
         // SAFETY: a hint never faults.
         unsafe { _mm_prefetch::<_MM_HINT_T0>(p.cast()) }
     }
+
+    #[inline(always)]
+    fn prefetch_far(self, p: *const f32) {
+        // SAFETY: a hint never faults.
+        unsafe { _mm_prefetch::<_MM_HINT_T1>(p.cast()) }
+    }
 }
 
 /// Masks of eight lanes each as one.

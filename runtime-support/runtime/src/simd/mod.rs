@@ -80,6 +80,11 @@ pub unsafe trait Simd: Copy {
     fn prefetch(self, p: *const f32) {
         let _ = p;
     }
+    /// The same for later: the line need not come nearer than the second-level cache.
+    #[inline(always)]
+    fn prefetch_far(self, p: *const f32) {
+        let _ = p;
+    }
 
     // f32
     memory! { F32 f32: splat load store load_partial store_partial }

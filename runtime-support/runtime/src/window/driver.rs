@@ -173,6 +173,7 @@ impl Run<'_> {
                 a: job.a.wrapping_add(column),
                 w: job.w.wrapping_add(column),
                 w_stride: job.c.cols,
+                next: core::ptr::null(),
                 out: job.out.wrapping_add(column),
                 buffer: 0,
                 bias: offset(job.bias, column),
