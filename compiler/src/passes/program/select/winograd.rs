@@ -16,10 +16,10 @@ const TRANSFORMED: f64 = 0.25;
 const WEIGHT: f64 = 0.25;
 /// Rows of the largest register tile.
 const TILE_ROWS: i64 = 12;
-/// Bytes of transformed data that may lie in the second-level cache beside the weights that stream through it ...
-const DATA_BYTES: usize = 640 * 1024;
-/// ... and of sums.
-const SUM_BYTES: usize = 192 * 1024;
+/// Bytes of the second-level cache.
+const CACHE: usize = 1024 * 1024;
+/// Bytes of it that transformed data and sums may take while weights stream through it.
+const STREAMED: usize = CACHE * 5 / 8;
 
 /// A convolution of the form.
 struct Form {
@@ -122,14 +122,20 @@ impl Form {
         positions * (weights * (rows * PRODUCT + WEIGHT) + transformed * TRANSFORMED)
     }
 
-    /// Blocks of equal size, such that transformed data and sums stay in the second-level cache.
+    /// Blocks of equal size, such that transformed data and sums stay in the second-level cache beside the weights.
     fn blocks(&self, tile: i64, panel: usize, scratch: BufferId) -> Winograd {
         let positions = (tile + 2) as usize * (tile + 2) as usize;
-        let [tiles, depth] = [self.tiles(tile), self.depth].map(|n| usize::try_from(n).unwrap_or(usize::MAX).max(1));
-        let most = (DATA_BYTES / 4 / positions / depth).max(TILE_ROWS as usize);
+        let [tiles, depth, columns] =
+            [self.tiles(tile), self.depth, self.columns].map(|n| usize::try_from(n).unwrap_or(usize::MAX).max(1));
+        let plane = 4 * positions;
+        let weights = plane.saturating_mul(depth).saturating_mul(columns);
+        let room = CACHE.saturating_sub(weights).max(CACHE / 4);
+        let room = if weights > CACHE * 3 / 4 { STREAMED } else { room };
+        let most = (room / plane / depth.saturating_add(panel)).max(TILE_ROWS as usize);
         let block = tiles.div_ceil(tiles.div_ceil(most));
-        let columns = (SUM_BYTES / 4 / positions / block / panel).max(1) * panel;
-        Winograd { axes: self.axes, tile: tile as usize, block, chunk: columns, scratch }
+        let left = room.saturating_sub(plane.saturating_mul(block).saturating_mul(depth));
+        let chunk = (left / plane / block / panel).max(1) * panel;
+        Winograd { axes: self.axes, tile: tile as usize, block, chunk, scratch }
     }
 
     /// The descriptor as far as packing and sizes need it.
