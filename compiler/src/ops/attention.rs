@@ -85,7 +85,7 @@ impl Op for Attention {
             let score = n.load(scores, i)?;
             let maximum = n.load(maximum, i.split_last().map_or(i, |(_, row)| row))?;
             let difference = n.binary(Binary::Sub, score, maximum);
-            Ok(n.unary(Unary::Exp, difference))
+            Ok(super::softmax::term(n, difference))
         })?;
         let sum = row_reduction(builder, weights, &rows, positions, ReduceFn::Sum)?;
         weighted_values(builder, weights, value, sum, out)

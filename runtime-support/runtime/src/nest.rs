@@ -5,6 +5,8 @@
 //! depends on the extents only, so every instruction set and the compiler's interpreter give the same bits.
 //! Everything is `#[inline(always)]` so that closures vectorise inside [`crate::cx::Cx::vectorize`].
 
+use core::sync::atomic::{Ordering, compiler_fence};
+
 /// Accumulators of a reduction: one AVX-512 register of `f32`.
 pub const LANES: usize = 16;
 
@@ -69,19 +71,14 @@ pub fn fold<T>(n: usize, init: T, mut f: impl FnMut(T, usize) -> T) -> T {
     acc
 }
 
-/// Folds the lanes in halves.
+/// Folds the lanes in halves. Written out, so that they stay in registers.
 #[inline(always)]
-fn fold_lanes<T: Copy>(mut lanes: [T; LANES], combine: impl Fn(T, T) -> T) -> T {
-    let mut rest = lanes.as_mut_slice();
-    while let Some((low, high)) = rest.split_at_mut_checked(rest.len() / 2)
-        && !low.is_empty()
-    {
-        for (a, b) in low.iter_mut().zip(high) {
-            *a = combine(*a, *b);
-        }
-        rest = low;
-    }
-    lanes[0]
+fn fold_lanes<T: Copy>(lanes: [T; LANES], f: impl Fn(T, T) -> T) -> T {
+    let [a0, a1, a2, a3, a4, a5, a6, a7, b0, b1, b2, b3, b4, b5, b6, b7] = lanes;
+    let [a0, a1, a2, a3] = [f(a0, b0), f(a1, b1), f(a2, b2), f(a3, b3)];
+    let [b0, b1, b2, b3] = [f(a4, b4), f(a5, b5), f(a6, b6), f(a7, b7)];
+    let [a0, a1, a2, a3] = [f(a0, b0), f(a1, b1), f(a2, b2), f(a3, b3)];
+    f(f(a0, a2), f(a1, a3))
 }
 
 /// One innermost row of a reduction.
@@ -102,6 +99,8 @@ fn accumulate<T: Copy>(lanes: &mut [T; LANES], n: usize, mut f: impl FnMut(usize
 /// Reduces `f(0)`, ..., `f(n - 1)` with an associative `combine` whose neutral element is `neutral`.
 #[inline(always)]
 pub fn reduce<T: Copy>(n: usize, neutral: T, f: impl FnMut(usize) -> T, combine: impl Fn(T, T) -> T) -> T {
+    // Else a loop around this one may be vectorised instead, which gathers from many rows at once.
+    compiler_fence(Ordering::SeqCst);
     let mut lanes = [neutral; LANES];
     accumulate(&mut lanes, n, f, &combine);
     fold_lanes(lanes, combine)

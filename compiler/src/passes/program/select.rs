@@ -62,7 +62,7 @@ fn contraction(program: &mut Program, nest: &Nest, panel: usize, filtering: bool
         epilogue: Default::default(),
     };
     let description = kernel.describe(program)?;
-    if !fits(&description) || !columns_are_contiguous(&description) {
+    if !fits(&description) || !columns_are_contiguous(&description) || packing_is_dear(program, &kernel, &description) {
         return None;
     }
     kernel.epilogue = epilogue::find(program, &kernel, &description);
@@ -75,6 +75,13 @@ fn contraction(program: &mut Program, nest: &Nest, panel: usize, filtering: bool
     let (packed, at_run_time) = pack::contraction(program, &kernel, &description, panel)?;
     kernel.kind = KernelKind::Contraction { weights, packed, panel, at_run_time, winograd: None };
     Some(kernel)
+}
+
+/// Weights that are computed would be packed for a single row: the loops read them once where they lie.
+fn packing_is_dear(program: &Program, kernel: &Kernel, description: &Description) -> bool {
+    let KernelKind::Contraction { weights, .. } = &kernel.kind else { return false };
+    let computed = kernel.buffer_of(*weights).is_some_and(|buffer| program.buffer(buffer).constant().is_none());
+    computed && description.rows.iter().all(|axis| axis.extent.is(1))
 }
 
 /// The reduction axis along which data is contiguous becomes the depth: the longest one without bounds.

@@ -3,7 +3,7 @@ use super::job::{Job, MOST_ROWS, Place, offset};
 use super::kernel::{Args, KernelSet, Kernels};
 use super::pack::panel_width;
 use super::parts::{Parts, Shared};
-use super::table::{BLOCK, EMPTY, Row, fill};
+use super::table::{BLOCK, Block, EMPTY, Row, fill};
 use super::{Contraction, Epilogue, Then, kernels};
 use crate::cx::Cx;
 use crate::math::{ceil_div_usize, floor_div_usize};
@@ -37,11 +37,12 @@ pub(super) unsafe fn run(
     let shared = Shared::new(a, w, out, epilogue);
     cx.split(parts.count(), |range| {
         let shared = &shared;
+        let mut block = EMPTY;
         for part in range {
             let (batch, rows, cols) = parts.part(part);
             let job = Job::new(c, batch, shared.a, shared.w, shared.out, &shared.epilogue);
             // SAFETY: promised by the caller; parts are disjoint.
-            unsafe { job.run(kernels, rows, cols, shared.epilogue.then) };
+            unsafe { job.run(kernels, &mut block, rows, cols, shared.epilogue.then) };
         }
     });
 }
@@ -57,18 +58,24 @@ impl Job<'_> {
     ///
     /// # Safety
     /// The descriptor fits all operands.
-    unsafe fn run(&self, kernels: Kernels, part: Range<usize>, cols: Range<usize>, then: Option<Then<'_>>) {
+    unsafe fn run(
+        &self,
+        kernels: Kernels,
+        block: &mut Block,
+        part: Range<usize>,
+        cols: Range<usize>,
+        then: Option<Then<'_>>,
+    ) {
         let m = part.len();
         // Blocks of equal size and whole tiles, so that the last one does not fall back to small tiles.
         let most = most_rows(self.c);
         let tile = kernels.first().map_or(1, |set| set.kernels.len());
         let size =
             ceil_div_usize(ceil_div_usize(m, ceil_div_usize(m, most)), tile).saturating_mul(tile).clamp(1, BLOCK);
-        let mut block = EMPTY;
         let mut first_row = part.start;
         while first_row < part.end {
             let rows = size.min(part.end - first_row);
-            fill(self.c, &mut block, first_row, rows);
+            fill(self.c, block, first_row, rows);
             // SAFETY: promised by the caller.
             unsafe { self.panels(kernels, (first_row, block.get(..rows).unwrap_or_default()), cols.clone(), then) };
             first_row += rows;

@@ -1,5 +1,5 @@
 //! What happens to a finished tile: bias, residual, clamp as data, anything else as a closure over the tile.
-use crate::blocks::blocks_mut;
+use super::table::Row;
 use crate::raw::Src;
 
 /// Something that happens to finished tiles.
@@ -16,7 +16,7 @@ pub struct Epilogue<'a> {
     pub accumulate: bool,
     /// Least and greatest value; NaN stays NaN.
     pub clamp: Option<(f32, f32)>,
-    /// Called for every finished tile before it is written, on several threads at once if there is a team.
+    /// Called for every finished tile, on several threads at once if there is a team.
     pub then: Option<Then<'a>>,
 }
 
@@ -25,7 +25,7 @@ impl<'a> Epilogue<'a> {
     pub const NONE: Epilogue<'a> = Epilogue { bias: None, residual: None, accumulate: false, clamp: None, then: None };
 }
 
-/// A finished block of output rows and columns, still in registers' reach.
+/// A finished block of output rows and columns, still in the nearest cache.
 pub struct Tile<'t> {
     /// Batch indices.
     pub batch: [usize; 2],
@@ -33,12 +33,65 @@ pub struct Tile<'t> {
     pub first_row: usize,
     /// First output column.
     pub first_col: usize,
-    pub(crate) cols: usize,
-    pub(crate) stride: usize,
-    pub(crate) data: &'t mut [f32],
+    rows: Rows<'t>,
+    out: *mut f32,
+    cols: usize,
 }
 
-impl Tile<'_> {
+/// Where the rows of a tile begin, in floats.
+#[derive(Clone, Copy)]
+enum Rows<'t> {
+    /// In the result.
+    Table(&'t [Row]),
+    /// In a buffer: this many, at this distance.
+    Steps(usize, usize),
+}
+
+impl Rows<'_> {
+    #[inline(always)]
+    fn count(self) -> usize {
+        match self {
+            Rows::Table(rows) => rows.len(),
+            Rows::Steps(count, _) => count,
+        }
+    }
+
+    #[inline(always)]
+    fn start(self, i: usize) -> usize {
+        match self {
+            Rows::Table(rows) => rows.get(i).map_or(0, |row| row.out),
+            Rows::Steps(_, step) => i * step,
+        }
+    }
+}
+
+impl<'t> Tile<'t> {
+    /// A tile that lies in the result.
+    ///
+    /// # Safety
+    /// `cols` floats at `out` plus each row's place are borrowed mutably for `'t`, and no two of the rows overlap.
+    pub(super) unsafe fn in_place(
+        batch: [usize; 2],
+        (first_row, first_col): (usize, usize),
+        rows: &'t [Row],
+        out: *mut f32,
+        cols: usize,
+    ) -> Self {
+        Tile { batch, first_row, first_col, rows: Rows::Table(rows), out, cols }
+    }
+
+    /// A tile of `cols` columns in a buffer, whose rows are `step` floats apart.
+    pub(crate) fn in_buffer(
+        batch: [usize; 2],
+        (first_row, first_col): (usize, usize),
+        data: &'t mut [f32],
+        step: usize,
+        cols: usize,
+    ) -> Self {
+        let rows = Rows::Steps(data.len().checked_div(step).unwrap_or(0), step);
+        Tile { batch, first_row, first_col, rows, out: data.as_mut_ptr(), cols: cols.min(step) }
+    }
+
     /// Columns of the tile.
     #[inline(always)]
     #[must_use]
@@ -49,11 +102,11 @@ impl Tile<'_> {
     /// The rows: (flattened output row, its columns from `first_col` on).
     #[inline(always)]
     pub fn rows(&mut self) -> impl Iterator<Item = (usize, &mut [f32])> {
-        let (first, cols) = (self.first_row, self.cols);
-        let rows = blocks_mut(self.data, self.stride);
-        rows.enumerate().map(move |(i, row)| {
-            let cols = cols.min(row.len());
-            (first + i, row.get_mut(..cols).unwrap_or_default())
+        let (first, cols, out, rows) = (self.first_row, self.cols, self.out, self.rows);
+        (0..rows.count()).map(move |i| {
+            // SAFETY: inside what the tile borrows, as promised or checked when it was made; rows do not overlap and
+            // are visited once while the tile is borrowed.
+            (first + i, unsafe { core::slice::from_raw_parts_mut(out.add(rows.start(i)), cols) })
         })
     }
 }

@@ -2,7 +2,7 @@
 use super::kernel::Args;
 use super::table::{Row, step};
 use super::{Contraction, Epilogue, Then, Tile};
-use crate::blocks::{blocks, blocks_mut};
+use crate::blocks::blocks_mut;
 use crate::raw::Src;
 
 /// Most rows and columns of a micro-kernel.
@@ -20,6 +20,8 @@ pub(crate) struct Job<'a> {
     pub residual: *const f32,
     pub accumulate: bool,
     pub clamp: Option<(f32, f32)>,
+    /// No two rows of the result overlap.
+    pub rows_are_apart: bool,
 }
 
 impl<'a> Job<'a> {
@@ -50,10 +52,12 @@ impl<'a> Job<'a> {
             residual: residual.unwrap_or(core::ptr::null()),
             accumulate: epilogue.accumulate,
             clamp: epilogue.clamp,
+            rows_are_apart: epilogue.then.is_some() && rows_are_apart(c),
         }
     }
 
-    /// One tile: straight to the result, or through a buffer if columns are missing or a closure wants to see it.
+    /// One tile: straight to the result, or through a buffer if columns are missing or the old output is added. A
+    /// closure then sees the tile where it lies.
     ///
     /// # Safety
     /// The operands cover the tile; `compute` writes it as its arguments say.
@@ -65,27 +69,30 @@ impl<'a> Job<'a> {
         then: Option<Then<'_>>,
         compute: impl Fn(&Args<'_>),
     ) {
-        if place.direct && then.is_none() && !self.accumulate {
-            return compute(&args);
+        if place.direct && !self.accumulate {
+            compute(&args);
+        } else {
+            let mut buffer = [0.0f32; MOST_ROWS * MOST_COLS];
+            let buffered = Args { out: buffer.as_mut_ptr(), buffer: cols, ..args };
+            compute(&buffered);
+            let data = buffer.get_mut(..place.rows * cols).unwrap_or_default();
+            for (row, values) in args.rows.iter().zip(blocks_mut(data, cols)) {
+                let values = values.get_mut(..place.cols).unwrap_or_default();
+                // SAFETY: row and columns are inside the operands; the buffer is our own.
+                unsafe {
+                    self.epilogue(&args, args.out, row, values);
+                    core::ptr::copy_nonoverlapping(values.as_ptr(), args.out.add(row.out), place.cols);
+                }
+            }
         }
-        let mut buffer = [0.0f32; MOST_ROWS * MOST_COLS];
-        let out = args.out;
-        let args = Args { out: buffer.as_mut_ptr(), buffer: cols, ..args };
-        compute(&args);
-        let data = buffer.get_mut(..place.rows * cols).unwrap_or_default();
-        for (row, values) in args.rows.iter().zip(blocks_mut(data, cols)) {
-            let values = values.get_mut(..place.cols).unwrap_or_default();
-            // SAFETY: row and columns are inside the operands.
-            unsafe { self.epilogue(&args, out, row, values) };
-        }
-        if let Some(then) = then {
-            let (first_row, first_col) = (place.first_row, place.first_col);
-            then(Tile { batch: self.batch, first_row, first_col, cols: place.cols, stride: cols, data });
-        }
-        let data = buffer.get(..place.rows * cols).unwrap_or_default();
-        for (row, values) in args.rows.iter().zip(blocks(data, cols)) {
-            // SAFETY: row and columns are inside the result; the buffer is our own.
-            unsafe { core::ptr::copy_nonoverlapping(values.as_ptr(), out.add(row.out), place.cols) };
+        let Some(then) = then else { return };
+        let rows = args.rows.get(..place.rows).unwrap_or_default();
+        // Rows that may overlap are shown one by one.
+        let together = if self.rows_are_apart { rows.len() } else { 1 };
+        for (i, rows) in rows.chunks(together.max(1)).enumerate() {
+            let (first_row, first_col) = (place.first_row + i * together, place.first_col);
+            // SAFETY: rows and columns are inside the result, which `run` borrows; no two of these rows overlap.
+            then(unsafe { Tile::in_place(self.batch, (first_row, first_col), rows, args.out, place.cols) });
         }
     }
 
@@ -115,6 +122,16 @@ impl<'a> Job<'a> {
             }
         }
     }
+}
+
+/// Whether every axis of the rows steps over all that the shorter steps reach.
+fn rows_are_apart(c: &Contraction) -> bool {
+    let axes = || c.rows.iter().enumerate().filter(|(_, axis)| axis.extent > 1);
+    axes().all(|(i, axis)| {
+        let shorter = axes().filter(|(j, other)| (other.out, *j) < (axis.out, i));
+        let reach = shorter.map(|(_, other)| other.out.saturating_mul(other.extent - 1));
+        reach.fold(c.cols, usize::saturating_add) <= axis.out
+    })
 }
 
 /// Where a tile lies in the result.

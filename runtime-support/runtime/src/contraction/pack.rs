@@ -46,6 +46,27 @@ pub fn pack(cols: usize, k: usize, panel: usize, out: &mut [f32], mut w: impl Fn
     }
 }
 
+/// As [`pack`], where `w(k, n, len)` are `len` contiguous columns from n on.
+fn pack_rows<'w>(cols: usize, k: usize, panel: usize, out: &mut [f32], w: impl Fn(usize, usize, usize) -> &'w [f32]) {
+    let (mut rest, mut first) = (out, 0);
+    while first < cols && panel > 0 {
+        let width = panel_width(cols, first, panel);
+        let used = width.min(cols - first);
+        for row in 0..k {
+            let Some((line, after)) = core::mem::take(&mut rest).split_at_mut_checked(width) else {
+                return;
+            };
+            let from = w(row, first, used);
+            for (to, from) in line.iter_mut().zip(from) {
+                *to = *from;
+            }
+            line.get_mut(used..).unwrap_or_default().fill(0.0);
+            rest = after;
+        }
+        first += panel;
+    }
+}
+
 /// Packs a matrix in memory: element (k, n) at `offset + k * k_stride + n * n_stride`. Elements outside count as zero.
 #[allow(clippy::too_many_arguments)]
 pub fn pack_strided(
@@ -65,6 +86,12 @@ pub fn pack_strided(
         && last < len
     {
         let start = w.as_ptr();
+        if n_stride == 1 {
+            return pack_rows(cols, k, panel, out, |row, column, len| {
+                // SAFETY: as below, and `len` columns are contiguous.
+                unsafe { core::slice::from_raw_parts(start.add(offset + row * k_stride + column), len) }
+            });
+        }
         // SAFETY: the greatest offset was just checked, and rows and columns stay below k and cols.
         return pack(cols, k, panel, out, |k, n| unsafe { *start.add(offset + k * k_stride + n * n_stride) });
     }

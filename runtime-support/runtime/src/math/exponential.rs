@@ -19,7 +19,8 @@ fn scaled(r: f32, n: i32) -> f32 {
 /// (e^r - 1 - r) / r^2 for |r| <= ln(2)/2, relative error of e^r 3e-9.
 #[inline(always)]
 fn quadratic_rest(r: f32) -> f32 {
-    poly!(r, 0.499_999_94, 0.166_665_2, 0.041_668_408, 0.008_368_914, 0.001_381_418_9)
+    let low = 0.499_999_94 + r * 0.166_665_2;
+    low + r * r * ((0.041_668_408 + r * 0.008_368_914) + r * r * 0.001_381_418_9)
 }
 
 /// e^x, at most 1 ULP off; infinity from 88.73 on, subnormals correct to 1 of their units, 0 below -104.

@@ -166,7 +166,7 @@ impl Lines {
                 unsafe { (self.kernel)(&tile) };
                 let data = buffer.get_mut(..self.outputs * TILE_COLS).unwrap_or_default();
                 let (first_row, first_col) = (first_row + start, first_col + at);
-                then(Tile { batch: job.batch, first_row, first_col, cols, stride: TILE_COLS, data });
+                then(Tile::in_buffer(job.batch, (first_row, first_col), data, TILE_COLS, cols));
                 for (i, row) in buffer.chunks_exact(TILE_COLS).take(self.outputs).enumerate() {
                     let out = args.out.wrapping_add((start + i) * args.out_step + at);
                     // SAFETY: the outputs and columns are inside the result; the buffer is our own.

@@ -178,6 +178,7 @@ impl Run<'_> {
                         residual: core::ptr::null(),
                         accumulate: false,
                         clamp: None,
+                        rows_are_apart: true,
                     };
                     // SAFETY: data, sums and weights have the block's rows and columns.
                     unsafe { job.panels(kernels, (first, rows), 0..width, None) };
@@ -232,7 +233,7 @@ impl Run<'_> {
                 for (dy, data) in blocks_mut(group, tile * GROUP).enumerate().take(size[0]) {
                     let first_row = place.row + (y0 + dy) * x.extent + x0;
                     let data = data.get_mut(..size[1] * GROUP).unwrap_or_default();
-                    then(Tile { batch: [0; 2], first_row, first_col: column, cols, stride: GROUP, data });
+                    then(Tile::in_buffer([0; 2], (first_row, column), data, GROUP, cols));
                     for (dx, values) in blocks(data, GROUP).enumerate() {
                         let to = finish.out.wrapping_add(dy * y.out + dx * x.out);
                         // SAFETY: the pixel and its columns are inside the result; the group is our own.
