@@ -11,6 +11,7 @@ import multiprocessing
 import os
 import shutil
 import sys
+import tempfile
 import warnings
 from pathlib import Path
 
@@ -19,14 +20,28 @@ warnings.filterwarnings("ignore")
 
 import numpy as np
 import openvino as ov
+import timm
 import torch
+import torchvision
+import transformers.modeling_utils
+from openvino._offline_transformations import apply_make_stateful_transformation
 
+import detection_architectures
+import language_architectures
 import library_architectures
 import openvino_case
 import own_architectures
+import vision_architectures
 from architectures import MODELS
+from quantise import quantise
+from recipes import Recipe
 
-assert library_architectures and own_architectures  # they fill MODELS
+# Loaded once, before there are children.
+assert timm and torchvision and transformers
+
+# They fill MODELS.
+assert detection_architectures and language_architectures and library_architectures and own_architectures
+assert vision_architectures
 
 FORK = multiprocessing.get_context("fork")
 
@@ -68,22 +83,73 @@ def settle(module):
                     change(parameter.data)
 
 
+def open_sizes(shape):
+    """What the file says of sizes like `1,0..16,8`: nothing about those that are open."""
+    return [-1 if ".." in size else int(size) for size in shape.split(",")]
+
+
+def convert(recipe, module):
+    """The OpenVINO model, its inputs named `in0`, `in1`, .. and its outputs `out0`, .."""
+    if recipe.onnx:
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "model.onnx"
+            torch.onnx.export(module, tuple(recipe.inputs), path, dynamo=False)
+            model = ov.convert_model(path)
+    else:
+        shapes = [list(i.shape) for i in recipe.inputs]
+        for index, shape in recipe.shapes.items():
+            bounded = index in recipe.state
+            shapes[index] = ov.PartialShape(f"[{shape}]") if bounded else ov.PartialShape(open_sizes(shape))
+        model = ov.convert_model(module, example_input=tuple(recipe.inputs), input=shapes)
+    for kind, ports in (("in", model.inputs), ("out", model.outputs)):
+        for index, port in enumerate(ports):
+            port.get_node().set_friendly_name(f"{kind}{index}")
+            port.get_tensor().set_names({f"{kind}{index}"})
+    if recipe.quantised:
+        model = quantise(model, [i.numpy() for i in recipe.inputs])
+    if recipe.state:
+        stored = {f"in{into}": f"out{out}" for into, out in recipe.state.items()}
+        apply_make_stateful_transformation(model, stored)
+    return model
+
+
+def expect(recipe, module):
+    """What torch gives in every run, without what is state."""
+    results = []
+    empty = lambda index: torch.zeros([int(s.split("..")[0]) for s in recipe.shapes[index].split(",")])
+    state = {index: empty(index) for index in recipe.state}
+    for inputs in recipe.runs or [recipe.inputs]:
+        given = list(inputs)
+        for index in sorted(state):
+            given.insert(index, state[index])
+        outputs = module(*given)
+        state = {index: outputs[out] for index, out in recipe.state.items()}
+        kept = [output for index, output in enumerate(outputs) if index not in recipe.state.values()]
+        results.append([tensor.numpy() for tensor in kept])
+    return results
+
+
 def build(name, root):
     torch.manual_seed(0)
     with torch.no_grad():
-        module, inputs = MODELS[name]()
-        module = Flat(module).eval()
+        made = MODELS[name]()
+        recipe = made if isinstance(made, Recipe) else Recipe(*made)
+        module = Flat(recipe.module).eval()
         settle(module)
-        expected = [tensor.numpy() for tensor in module(*inputs)]
-        model = ov.convert_model(module, example_input=tuple(inputs), input=[list(i.shape) for i in inputs])
-    arrays = [i.numpy() for i in inputs]
-    scale = max([1e-3] + [float(np.abs(e).max()) for e in expected if e.dtype.kind == "f" and e.size])
+        expected = expect(recipe, module)
+        model = convert(recipe, module)
+    runs = [[i.numpy() for i in inputs] for inputs in recipe.runs or [recipe.inputs]]
+    scale = max([1e-3] + [float(np.abs(e).max()) for run in expected for e in run if e.dtype.kind == "f" and e.size])
+    allowed = {"relative": RELATIVE, "absolute": ABSOLUTE * scale}
+    options = {"shape": [f"in{index}={shape}" for index, shape in recipe.shapes.items() if index not in recipe.state]}
+    options = {**recipe.options, **({"steps": len(runs), **options} if recipe.runs else {})}
+    plain = not (recipe.onnx or recipe.shapes or recipe.quantised)
     records = []
-    for half in (False, True):
+    for half in (False, True) if plain else (False,):
         case = f"{name}.{'f16' if half else 'f32'}"
-        wanted = None if half else expected
-        record = openvino_case.write(root / case, model, arrays, wanted, RELATIVE, ABSOLUTE * scale, half)
-        oracle = "OpenVINO" if half else "torch"
+        wanted = None if half or recipe.quantised else expected
+        record = openvino_case.write_runs(root / case, model, runs, wanted, half=half, options=options, **allowed)
+        oracle = "torch" if wanted else "OpenVINO"
         records.append({"case": case, "scale": scale, "oracle": oracle, **record})
     return records
 
@@ -92,7 +158,8 @@ def child(name, root, sender):
     try:
         sender.send(build(name, root))
     except Exception as error:
-        sender.send(openvino_case.reason(f"{type(error).__name__}: {error}"))
+        kind = type(error).__name__
+        sender.send(openvino_case.reason(error if kind == "OpConversionFailure" else f"{kind}: {error}"))
 
 
 def attempt(name, root):

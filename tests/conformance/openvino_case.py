@@ -109,11 +109,15 @@ def difference(got, expected, kinds, allowed):
     return None
 
 
-def run_cpu(model, inputs):
+def run_cpu(model, runs):
+    """The outputs of several runs, between which state persists."""
     compiled = ov.Core().compile_model(model, "CPU", CPU_CONFIG)
     request = compiled.create_infer_request()
-    request.infer([tensor(v, p) for v, p in zip(inputs, compiled.inputs)])
-    return [array(request.get_output_tensor(i)) for i in range(len(compiled.outputs))]
+    results = []
+    for inputs in runs:
+        request.infer([tensor(v, p) for v, p in zip(inputs, compiled.inputs)])
+        results.append([array(request.get_output_tensor(i)) for i in range(len(compiled.outputs))])
+    return results
 
 
 # What stands in OpenVINO's exceptions before the line that tells the reason.
@@ -147,8 +151,13 @@ def is_static(model):
     )
 
 
-def write(folder, model, inputs, expected, relative, absolute, half=False):
-    """Writes a case and returns what is to be known of it; `expected` None takes the CPU plugin's result."""
+def write(folder, model, inputs, expected, relative, absolute):
+    """Writes a case of a single run."""
+    return write_runs(folder, model, [inputs], [expected], relative, absolute)
+
+
+def write_runs(folder, model, runs, expected, relative, absolute, half=False, options=None):
+    """Writes a case and returns what is to be known of it; `expected` None takes the CPU plugin's results."""
     folder.mkdir(parents=True, exist_ok=True)
     rename(model)
     if half:
@@ -156,25 +165,28 @@ def write(folder, model, inputs, expected, relative, absolute, half=False):
     else:
         ov.serialize(model, folder / "model.xml", folder / "model.bin")
     model = ov.Core().read_model(folder / "model.xml")
-    inputs = [stored(v, element_type(p)) for v, p in zip(inputs, model.inputs)]
+    runs = [[stored(v, element_type(p)) for v, p in zip(inputs, model.inputs)] for inputs in runs]
     kinds = [element_type(p) for p in model.outputs]
     allowed = tolerance(kinds, relative, absolute)
     record = {"static": is_static(model), "layers": len(model.get_ops()), "operations": operations(folder / "model.xml"), "openvino": "agrees"}
+    keep = lambda outputs: [stored(v, k) for v, k in zip(outputs, kinds)]
     try:
-        got = run_cpu(model, inputs)
+        got = run_cpu(model, runs)
     except Exception as error:
         if expected is None:
             raise
         record["openvino"] = f"fails: {reason(error)}"
     else:
-        expected = got if expected is None else expected
-        record["openvino"] = difference(got, [stored(v, k) for v, k in zip(expected, kinds)], kinds, allowed) or "agrees"
-    expected = [stored(v, k) for v, k in zip(expected, kinds)]
-    savez(folder / "inputs.npz", "in", inputs)
-    savez(folder / "expected.npz", "out", expected)
-    (folder / "case.json").write_text(json.dumps({"tolerance": allowed}) + "\n")
+        expected = expected or got
+        differences = (difference(a, keep(b), kinds, allowed) for a, b in zip(got, expected))
+        record["openvino"] = next(filter(None, differences), "agrees")
+    options = options or {}
+    savez(folder / "inputs.npz", "in", runs, "steps" in options)
+    savez(folder / "expected.npz", "out", [keep(outputs) for outputs in expected], "steps" in options)
+    (folder / "case.json").write_text(json.dumps({"tolerance": allowed, **options}) + "\n")
     return record
 
 
-def savez(path, prefix, arrays):
-    np.savez(path, **{f"{prefix}{i}": v for i, v in enumerate(arrays)})
+def savez(path, prefix, runs, steps):
+    suffix = lambda run: f"_step{run}" if steps else ""
+    np.savez(path, **{f"{prefix}{i}{suffix(run)}": v for run, arrays in enumerate(runs) for i, v in enumerate(arrays)})
