@@ -3,11 +3,13 @@
 //! One type serves dimensions of facts (variables only) and index expressions of nests (axes and loaded values too).
 
 mod bounds;
+mod fraction;
 mod print;
 #[cfg(test)]
 mod tests;
 
 pub use bounds::Interval;
+pub use fraction::Fraction;
 
 use std::collections::BTreeMap;
 
@@ -20,6 +22,28 @@ pub struct Variable {
     pub min: i64,
     /// Largest value: the capacity of every buffer that depends on it.
     pub max: i64,
+    /// The capacity that the size shares with others.
+    pub shared: Option<Shared>,
+}
+
+/// A capacity that sizes share which are read from data, as those of a Reshape to a shape that an input gives: the product
+/// of those that are not zero is at most `max`. Their own bounds would multiply to far more.
+///
+/// The sizes have ascending numbers. As their values say nothing about the model, each may be 1 where the operand of an
+/// operation has to be stretched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Shared {
+    /// Number of the first of the sizes.
+    pub first: u32,
+    /// The capacity in elements.
+    pub max: i64,
+}
+
+impl Variable {
+    /// A size between `min` and `max` with a capacity of its own.
+    pub const fn new(id: u32, min: i64, max: i64) -> Self {
+        Variable { id, min, max, shared: None }
+    }
 }
 
 /// A factor that the normal form does not look into.

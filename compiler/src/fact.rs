@@ -1,6 +1,6 @@
 //! What is known of a value: element type, dimensions, and its elements where these are known at compile time.
 
-use crate::dim::Dim;
+use crate::dim::{Dim, Fraction};
 use crate::element::ElementType;
 use crate::tensor::Tensor;
 use std::fmt;
@@ -15,6 +15,8 @@ pub enum Value {
     Constant(Tensor),
     /// One size expression per element (integer tensors of at most [`MAX_SYMBOLIC`] elements): what ShapeOf chains compute.
     Sizes(Vec<Dim>),
+    /// The same for f32 and f64, where the arithmetic on sizes is exact.
+    Fractions(Vec<Fraction>),
 }
 
 /// Longest tensor whose elements are tracked as size expressions.
@@ -64,7 +66,7 @@ impl Fact {
     /// The elements as size expressions: constant integers or tracked sizes.
     pub fn as_sizes(&self) -> Option<Vec<Dim>> {
         match &self.value {
-            Value::Unknown => None,
+            Value::Unknown | Value::Fractions(_) => None,
             Value::Constant(tensor) => Some(tensor.to_i64s()?.into_iter().map(Dim::constant).collect()),
             Value::Sizes(sizes) => Some(sizes.clone()),
         }

@@ -51,10 +51,21 @@ pub struct Node {
     pub regions: Vec<RegionId>,
     /// Sizes that inference found for the operation's own use.
     pub locals: Vec<Dim>,
+    /// Operands that are read before the operation runs, because their elements are sizes.
+    pub reads: Vec<Read>,
     /// The body that runs once in place of the operation, where inference found that out.
     pub inline: Option<Inline>,
     /// Where it came from.
     pub origin: Origin,
+}
+
+/// Run-time sizes that are the elements of an operand.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Read {
+    /// Number of the operand.
+    pub operand: usize,
+    /// One size per element.
+    pub sizes: Vec<Dim>,
 }
 
 /// One body of an operation that stands for the whole operation.
@@ -174,7 +185,16 @@ impl Graph {
         origin: Origin,
     ) -> NodeId {
         let outputs = (0..outputs).map(|_| self.add_value(&origin.name, None)).collect();
-        self.nodes.push(Node { op, inputs, outputs, regions: Vec::new(), locals: Vec::new(), inline: None, origin });
+        self.nodes.push(Node {
+            op,
+            inputs,
+            outputs,
+            regions: Vec::new(),
+            locals: Vec::new(),
+            reads: Vec::new(),
+            inline: None,
+            origin,
+        });
         let id = NodeId(self.nodes.len() as u32 - 1);
         self.region_mut(region).nodes.push(id);
         id

@@ -126,13 +126,21 @@ impl Lowering<'_> {
     }
 
     fn node(&mut self, program: &mut Program, node: &Node) -> Result<Vec<Step>, Diagnostic> {
-        let facts: Vec<Fact> = node.inputs.iter().filter_map(|input| self.graph.fact(*input).cloned()).collect();
+        let mut facts: Vec<Fact> = node.inputs.iter().filter_map(|input| self.graph.fact(*input).cloned()).collect();
+        for read in &node.reads {
+            if let Some(fact) = facts.get_mut(read.operand) {
+                fact.value = Value::Sizes(read.sizes.clone());
+            }
+        }
         let inputs: Vec<BufferId> = node.inputs.iter().map(|input| self.operand(program, *input)).collect();
         let outputs: Vec<BufferId> =
             node.outputs.iter().map(|output| self.buffer_for(program, *output, Role::Temporary)).collect();
         let mut bodies = NodeBodies { lowering: self, node };
         let mut builder =
             Builder::new(program, &inputs, &outputs, &facts, &node.origin).with_bodies(&node.locals, &mut bodies);
+        for read in &node.reads {
+            builder.read_operand(read)?;
+        }
         node.op.lower(&mut builder)?;
         Ok(builder.into_steps())
     }

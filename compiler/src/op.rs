@@ -2,6 +2,8 @@
 
 pub mod axes;
 pub mod broadcast;
+pub mod found;
+pub mod open_axes;
 pub mod operands;
 pub mod reduction;
 pub mod running;
@@ -15,7 +17,7 @@ pub use table::{Definition, OpDef, Support, lookup, one_output, row};
 use crate::diag::Diagnostic;
 use crate::dim::{Dim, Variable};
 use crate::fact::Fact;
-use crate::graph::{Inline, SizeSource, VariableInfo};
+use crate::graph::{Inline, Read, SizeSource, VariableInfo};
 use crate::options::Bound;
 use crate::program::builder::Builder;
 use crate::state::StateInfo;
@@ -65,6 +67,10 @@ pub struct InferContext<'a> {
     pub states: Vec<StateInfo>,
     /// Bounds that the user gave to sizes by name.
     pub bounds: &'a [Bound],
+    /// Name of the operation's layer.
+    pub layer: &'a str,
+    /// Operands that the operation reads as sizes.
+    pub reads: Vec<Read>,
     /// Sizes that only the operation itself knows of; it gets them back from [`Builder::locals`].
     pub locals: Vec<Dim>,
     /// Set by an operation that is just one of its bodies.
@@ -107,12 +113,17 @@ impl InferContext<'_> {
 
     /// The bound that the user gave to the size of this name.
     pub fn bound(&self, name: &str) -> Option<i64> {
-        self.bounds.iter().find(|bound| bound.name == name).map(|bound| bound.max)
+        Bound::of(self.bounds, name)
+    }
+
+    /// The bound that the user gave to all sizes that have no other.
+    pub fn bound_of_others(&self) -> Option<i64> {
+        Bound::of_others(self.bounds)
     }
 
     /// A new run-time size between `min` and `max`.
     pub fn fresh(&mut self, name: &str, min: i64, max: i64) -> Dim {
-        let variable = Variable { id: self.variables.len() as u32, min, max };
+        let variable = Variable::new(self.variables.len() as u32, min, max);
         self.variables.push(VariableInfo { variable, name: name.to_owned(), source: SizeSource::Step });
         Dim::variable(variable)
     }

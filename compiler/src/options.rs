@@ -88,9 +88,10 @@ options! {
     /// Sizes of an input, by name of its layer or tensor: `x=1,3,224,224`. `1..8` is a run-time size between these
     /// bounds, `?` keeps what the model says.
     shape: many<Shape>, "INPUT=DIM,..";
-    /// The largest value of a run-time size that has no upper bound: `NAME=SIZE`. The error about a missing bound
-    /// says the name.
-    bound: many<Bound>, "NAME=SIZE";
+    /// The largest value of a run-time size that has no upper bound, or the largest number of elements of a layer's result
+    /// whose size depends on data: `NAME=SIZE`. The error about a missing bound says the name; `SIZE` alone is for all
+    /// that have none.
+    bound: many<Bound>, "[NAME=]SIZE";
     /// Fixes an input, by name of its layer or tensor: `axes=0,2`. It becomes a constant and is no input any more, for
     /// inputs that decide shapes, like axes, sizes or a number of results.
     value: many<InputValue>, "INPUT=NUMBER,..";
@@ -219,7 +220,6 @@ mod tests {
             ("shape", "=1"),
             ("shape", "x=99999999999999999999"),
             ("bound", "n=0"),
-            ("bound", "n"),
             ("emit", "llvm"),
             ("accuracy", "fast"),
             ("time_passes", "maybe"),

@@ -294,7 +294,7 @@ impl Program {
 
     /// Adds a run-time size that steps find.
     pub fn add_size(&mut self, name: &str, min: i64, max: i64) -> Variable {
-        let variable = Variable { id: self.variables.len() as u32, min, max };
+        let variable = Variable::new(self.variables.len() as u32, min, max);
         self.variables.push(VariableInfo { variable, name: name.to_owned(), source: SizeSource::Step });
         variable
     }

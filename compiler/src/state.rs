@@ -9,7 +9,7 @@ use crate::element::ElementType;
 use crate::fact::Fact;
 use crate::graph::{Graph, Origin, SizeSource, VariableInfo};
 use crate::op::InferContext;
-use crate::options::Options;
+use crate::options::{Bound, Options};
 use crate::read::DimRange;
 use std::collections::BTreeMap;
 
@@ -182,8 +182,8 @@ fn bounded(graph: &Graph, slots: &[Slot], id: usize, options: &Options) -> Resul
     let name = |slot: &Slot| format!("{}_{}", graph.states[slot.state].id, slot.axis);
     let declared =
         |slot: &Slot| graph.states[slot.state].declared[slot.axis].max.and_then(|max| i64::try_from(max).ok());
-    let given = |slot: &Slot| options.bound.iter().find(|bound| bound.name == name(slot)).map(|bound| bound.max);
-    let max = slots.iter().filter_map(|slot| given(slot).or(declared(slot))).min();
+    let given = |slot: &Slot| Bound::of(&options.bound, &name(slot));
+    let max = slots.iter().filter_map(|slot| given(slot).or(declared(slot))).min().or(Bound::of_others(&options.bound));
     let Some(first) = slots.first() else { return Err(Diagnostic::internal("a size of no variable")) };
     let Some(max) = max else {
         let state = &graph.states[first.state];
@@ -199,6 +199,6 @@ fn bounded(graph: &Graph, slots: &[Slot], id: usize, options: &Options) -> Resul
             count => diagnostic.note(format!("it is the size of {} more dimensions of variables", count - 1)),
         });
     };
-    let variable = Variable { id: id as u32, min: 0, max };
+    let variable = Variable::new(id as u32, 0, max);
     Ok(VariableInfo { variable, name: name(first), source: SizeSource::State })
 }

@@ -6,7 +6,7 @@ use crate::dim::{Dim, Variable};
 use crate::fact::Fact;
 use crate::graph::{Interface, Origin, ROOT, SizeSource, VariableInfo};
 use crate::ops::convert;
-use crate::options::{self, Options};
+use crate::options::{self, Bound, Options};
 use crate::read::{Attributes, DimRange, Layer};
 use std::rc::Rc;
 
@@ -88,7 +88,7 @@ impl Building<'_> {
         let (position, mut dims) = (self.graph.inputs.len(), Vec::with_capacity(ranges.len()));
         for (axis, range) in ranges.iter().enumerate() {
             let name = format!("{}_{axis}", layer.name);
-            let bound = options.bound.iter().find(|b| b.name == name).map(|b| b.max);
+            let bound = Bound::of(&options.bound, &name);
             let too_large = || {
                 Diagnostic::error(
                     &codes::LIMIT,
@@ -104,9 +104,12 @@ impl Building<'_> {
             let max = match (range.max, bound) {
                 (_, Some(bound)) => bound,
                 (Some(max), None) => i64::try_from(max).map_err(|_| too_large())?,
-                (None, None) => return Err(unbounded(layer, axis, ranges, &name).at(span)),
+                (None, None) => match Bound::of_others(&options.bound) {
+                    Some(bound) => bound,
+                    None => return Err(unbounded(layer, axis, ranges, &name).at(span)),
+                },
             };
-            let variable = Variable { id: self.graph.variables.len() as u32, min: min.min(max), max };
+            let variable = Variable::new(self.graph.variables.len() as u32, min.min(max), max);
             self.graph.variables.push(VariableInfo { variable, name, source: SizeSource::Input(position, axis) });
             dims.push(Dim::variable(variable));
         }

@@ -1,6 +1,6 @@
 //! Interval arithmetic over expressions: what bounds a buffer and what proves an index in range.
 
-use super::{Atom, Dim, floor_div};
+use super::{Atom, Dim, Variable, floor_div};
 
 /// A closed interval of values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,6 +27,10 @@ impl Interval {
     fn times(self, other: Interval) -> Interval {
         self.corners(other, i64::saturating_mul)
     }
+
+    fn at_most(self, max: i64) -> Interval {
+        Interval { min: self.min.min(max), max: self.max.min(max) }
+    }
 }
 
 impl Dim {
@@ -40,8 +44,12 @@ impl Dim {
         let (terms, constant) = self.parts();
         let mut sum = Interval { min: constant, max: constant };
         for (product, factor) in terms {
-            let one = Interval { min: *factor, max: *factor };
-            sum = sum.plus(product.iter().fold(one, |range, atom| range.times(atom.range_with(leaf))));
+            let mut range = Interval { min: *factor, max: *factor };
+            for run in product.chunk_by(shares_capacity) {
+                let own = run.iter().map(|atom| atom.range_with(leaf)).reduce(Interval::times).unwrap_or(range);
+                range = range.times(own.at_most(capacity(run)));
+            }
+            sum = sum.plus(range);
         }
         sum
     }
@@ -49,6 +57,22 @@ impl Dim {
     /// Largest value of a size: the capacity of a buffer.
     pub fn upper_bound(&self) -> i64 {
         self.range().max
+    }
+}
+
+/// Whether two neighbours in a product are different sizes that share a capacity.
+fn shares_capacity(a: &Atom, b: &Atom) -> bool {
+    match (a, b) {
+        (Atom::Variable(a), Atom::Variable(b)) => a.id != b.id && a.shared.is_some() && a.shared == b.shared,
+        _ => false,
+    }
+}
+
+/// What the product of sizes that share a capacity is at most.
+fn capacity(sizes: &[Atom]) -> i64 {
+    match sizes.first() {
+        Some(Atom::Variable(Variable { shared: Some(shared), .. })) => shared.max,
+        _ => i64::MAX,
     }
 }
 

@@ -1,7 +1,7 @@
 use super::*;
 
 fn n() -> Dim {
-    Dim::variable(Variable { id: 0, min: 1, max: 8 })
+    Dim::variable(Variable::new(0, 1, 8))
 }
 
 #[test]
@@ -47,7 +47,7 @@ fn text_form_reads_as_mathematics() {
 
 #[test]
 fn strides_exist_only_where_the_expression_is_linear() {
-    let (i, d) = (Dim::axis(0), Dim::variable(Variable { id: 0, min: 1, max: 9 }));
+    let (i, d) = (Dim::axis(0), Dim::variable(Variable::new(0, 1, 9)));
     assert_eq!((i.clone() * 3 + 1).stride(0), Some(Dim::constant(3)));
     assert_eq!((i.clone() * &d).stride(0), Some(d));
     assert_eq!(Dim::axis(1).stride(0), Some(Dim::constant(0)));

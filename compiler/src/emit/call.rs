@@ -76,7 +76,13 @@ fn found(call: &Call) -> TokenStream {
     let set = call.sizes.iter().enumerate().map(|(i, size)| {
         let (i, at) = (Literal::usize_unsuffixed(i), Literal::u32_unsuffixed(size.id));
         let (min, max) = (Literal::i64_unsuffixed(size.min.max(0)), Literal::i64_unsuffixed(size.max));
-        quote!(rt::calls::set_size(dims, #at, sizes[#i], #min, #max);)
+        match size.shared.filter(|shared| shared.first != size.id) {
+            Some(shared) => {
+                let (first, capacity) = (Literal::u32_unsuffixed(shared.first), Literal::i64_unsuffixed(shared.max));
+                quote!(rt::calls::set_shared_size(dims, #first..#at, sizes[#i], #max, #capacity);)
+            }
+            None => quote!(rt::calls::set_size(dims, #at, sizes[#i], #min, #max);),
+        }
     });
     quote!(#(#set)*)
 }

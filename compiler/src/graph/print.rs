@@ -44,6 +44,7 @@ impl Graph {
                     None => format!("%{}: {fact} constant", value.0),
                 },
                 Value::Constant(_) => format!("%{}: {fact} constant", value.0),
+                Value::Fractions(_) => format!("%{}: {fact} from sizes", value.0),
                 Value::Sizes(sizes) => {
                     let sizes: Vec<String> = sizes.iter().map(ToString::to_string).collect();
                     format!("%{}: {fact} = [{}]", value.0, sizes.join(", "))

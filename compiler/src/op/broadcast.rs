@@ -2,7 +2,7 @@
 
 use super::InferContext;
 use crate::diag::{Diagnostic, codes};
-use crate::dim::Dim;
+use crate::dim::{Atom, Dim};
 use crate::element::ElementType;
 use crate::fact::Fact;
 use crate::read::Attributes;
@@ -57,6 +57,9 @@ impl Broadcast {
             let dim = match self {
                 Broadcast::Numpy if x.is(1) => y,
                 Broadcast::Numpy | Broadcast::Pdpd(_) if y.is(1) => x,
+                Broadcast::Numpy if may_stretch(&x) || may_stretch(&y) => {
+                    stretched_to_both(&x, &y, context).ok_or_else(|| mismatch(a, b))?
+                }
                 _ if context.require_equal(&x, &y) => {
                     if x.as_const().is_some() {
                         x
@@ -77,11 +80,54 @@ impl Broadcast {
             Broadcast::Pdpd(axis) if axis >= 0 && dims.len() < index.len() => axis as usize,
             _ => index.len().saturating_sub(dims.len()),
         };
-        dims.iter()
-            .zip(index.iter().skip(offset))
-            .map(|(dim, i)| if dim.is(1) { Dim::constant(0) } else { i.clone() })
-            .collect()
+        dims.iter().zip(index.iter().skip(offset)).map(|(dim, i)| along(dim, i)).collect()
     }
+}
+
+/// Index along a dimension of an operand for index `i` of the result.
+pub fn along(dim: &Dim, i: &Dim) -> Dim {
+    match dim {
+        _ if dim.is(1) => Dim::constant(0),
+        _ if may_stretch(dim) => i.minimum(&(dim.clone() - 1)),
+        _ => i.clone(),
+    }
+}
+
+/// Whether only the run itself tells if a dimension is 1 and has to be stretched. Sizes of inputs are what they seem: they
+/// are compared with other dimensions and never stretched, so that loops over them stay simple.
+pub fn may_stretch(dim: &Dim) -> bool {
+    let mut found = false;
+    dim.for_each_atom(&mut |atom| found |= matches!(atom, Atom::Variable(size) if size.shared.is_some()));
+    let range = dim.range();
+    found && range.min <= 1 && range.max >= 1
+}
+
+/// The dimension to which two are stretched, at least one of which may be 1. That the others are equal is checked when
+/// the model runs.
+fn stretched_to_both(a: &Dim, b: &Dim, context: &mut InferContext) -> Option<Dim> {
+    if a == b {
+        return Some(a.clone());
+    }
+    let fixed = |dim: &Dim| dim.range().min > 1 || dim.range().max < 1;
+    let both = match (fixed(a), fixed(b)) {
+        (true, _) => a.clone(),
+        (_, true) => b.clone(),
+        _ => a.maximum(b),
+    };
+    (stretches(a, &both, context) && stretches(b, &both, context)).then_some(both)
+}
+
+/// Demands that `dim` is `to`, or 1 where only the run tells: `false` where it can be neither.
+pub fn stretches(dim: &Dim, to: &Dim, context: &mut InferContext) -> bool {
+    if dim.is(1) {
+        return true;
+    }
+    if !may_stretch(dim) {
+        return context.require_equal(dim, to);
+    }
+    // (dim - 1) * (dim - to) = 0, without negative terms.
+    let square = dim.clone() * dim + to;
+    context.require_equal(&square, &(dim.clone() * &(to.clone() + 1)))
 }
 
 /// Element type and dimensions of a function of two operands of one type.

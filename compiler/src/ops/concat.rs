@@ -1,11 +1,14 @@
 //! Operations that join and divide tensors along one axis: Concat, Split, VariadicSplit.
 
 use crate::diag::Diagnostic;
-use crate::dim::Dim;
+use crate::dim::{Dim, Variable};
+use crate::element::ElementType;
 use crate::fact::Fact;
-use crate::op::operands::{self, operand, require_equal, same_element, shape_error};
+use crate::op::found;
+use crate::op::operands::{self, operand, require_equal, same_element, shape_error, unflatten};
 use crate::op::{InferContext, Op, OpDef, Support, one_output};
 use crate::program::builder::Builder;
+use crate::program::nest::{Binary, Const};
 use crate::read::Layer;
 use std::rc::Rc;
 
@@ -152,9 +155,68 @@ impl Split {
     }
 }
 
+/// Splits whose lengths are data.
+impl Split {
+    fn is_open(&self, inputs: &[Fact]) -> bool {
+        let open = |fact: &Fact| fact.as_sizes().is_none() && fact.element.is_integer();
+        self.parts.is_none() && inputs.get(2).is_some_and(open)
+    }
+
+    fn axis(inputs: &[Fact]) -> Result<usize, Diagnostic> {
+        operands::axis(operands::integer(inputs, 1, "the axis of a split")?, operand(inputs, 0)?.rank())
+    }
+
+    /// Every part may be as long as the dimension; that all of them together are is checked when the model runs.
+    fn infer_open(&self, inputs: &[Fact], context: &mut InferContext) -> Result<Vec<Fact>, Diagnostic> {
+        let (data, axis) = (operand(inputs, 0)?, Split::axis(inputs)?);
+        let count = found::listed(operand(inputs, 2)?, "the lengths of a split")?;
+        let size = data.dims.get(axis).cloned().unwrap_or_default();
+        let (mut facts, mut sum) = (Vec::with_capacity(count), Dim::constant(0));
+        for _ in 0..count {
+            let length = context.fresh("part", 0, size.upper_bound());
+            sum = sum + &length;
+            let mut dims = data.dims.clone();
+            if let Some(slot) = dims.get_mut(axis) {
+                *slot = length;
+            }
+            facts.push(Fact::new(data.element, dims));
+        }
+        require_equal(context, &sum, &size, "the sum of the parts and the divided dimension")?;
+        Ok(facts)
+    }
+
+    /// Finds the lengths: what the others leave where one is -1.
+    fn find_lengths(&self, builder: &mut Builder) -> Result<(usize, Vec<Dim>), Diagnostic> {
+        let (x, list, axis) = (builder.input(0)?, builder.input(2)?, Split::axis(builder.facts())?);
+        let (size, listed) = (builder.dims(x).get(axis).cloned().unwrap_or_default(), builder.dims(list));
+        let count = found::listed(operand(builder.facts(), 2)?, "the lengths of a split")?;
+        let found = |i| builder.found(builder.output(i)?, axis);
+        let sizes: Vec<Variable> = (0..count).map(found).collect::<Result<_, Diagnostic>>()?;
+        let lengths = sizes.iter().map(|size| Dim::variable(*size)).collect();
+        builder.find_sizes(sizes, |n, i| {
+            let (open, zero) = (n.constant(Const::I64(-1)), n.constant(Const::I64(0)));
+            let (mut rest, mut length) = (n.index(&size), zero);
+            for other in 0..count {
+                let given = n.load(list, &unflatten(&Dim::from(other), &listed))?;
+                let given = n.cast(ElementType::I64, given);
+                let left = n.binary(Binary::Eq, given, open);
+                let taken = n.select(left, zero, given);
+                rest = n.binary(Binary::Sub, rest, taken);
+                length = if other == i { given } else { length };
+            }
+            let left = n.binary(Binary::Eq, length, open);
+            Ok(n.select(left, rest, length))
+        })?;
+        Ok((axis, lengths))
+    }
+}
+
 impl Op for Split {
     fn infer(&self, inputs: &[Fact], context: &mut InferContext) -> Result<Vec<Fact>, Diagnostic> {
         let data = operand(inputs, 0)?;
+        if self.is_open(inputs) {
+            return self.infer_open(inputs, context);
+        }
         let (axis, lengths, (have, want)) = self.lengths(inputs)?;
         require_equal(context, &have, &want, "the sum of the parts and the divided dimension")?;
         let part = |length: Dim| {
@@ -169,7 +231,10 @@ impl Op for Split {
 
     fn lower(&self, builder: &mut Builder) -> Result<(), Diagnostic> {
         let x = builder.input(0)?;
-        let (axis, lengths, _) = self.lengths(builder.facts())?;
+        let (axis, lengths) = match self.is_open(builder.facts()) {
+            true => self.find_lengths(builder)?,
+            false => self.lengths(builder.facts()).map(|(axis, lengths, _)| (axis, lengths))?,
+        };
         let mut offset = Dim::constant(0);
         for (i, length) in lengths.iter().enumerate() {
             let out = builder.output(i)?;

@@ -1,13 +1,13 @@
 //! Tensors made from a few numbers: ranges, one-hot codes, identity matrices.
 
 use crate::diag::{Diagnostic, codes};
-use crate::dim::Dim;
+use crate::dim::{Dim, product};
 use crate::element::ElementType;
 use crate::fact::Fact;
 use crate::op::{InferContext, Op, OpDef, Support, axes, one_output, typing};
 use crate::program::BufferId;
 use crate::program::builder::{Builder, NestBuilder};
-use crate::program::nest::{Binary, Const, Node};
+use crate::program::nest::{Binary, Const, Node, Unary};
 use crate::read::Attributes;
 use std::ops::RangeInclusive;
 use std::rc::Rc;
@@ -79,8 +79,8 @@ impl Range {
         self.element.unwrap_or(start.element)
     }
 
-    /// Number of elements.
-    fn count(&self, inputs: &[Fact], element: ElementType) -> Result<Dim, Diagnostic> {
+    /// Number of elements, where it is known or follows from shapes.
+    fn count(&self, inputs: &[Fact], element: ElementType) -> Result<Option<Dim>, Diagnostic> {
         let (start, stop, step) =
             (typing::operand(inputs, 0)?, typing::operand(inputs, 1)?, typing::operand(inputs, 2)?);
         let zero_step = || Diagnostic::error(&codes::VALUE, "the step of Range is zero");
@@ -90,20 +90,42 @@ impl Range {
             let count = ((stop - start) / step).ceil();
             return match (step == 0.0, count.is_finite()) {
                 (true, _) => Err(zero_step()),
-                (_, true) => Ok(Dim::constant(count.max(0.0) as i64)),
+                (_, true) => Ok(Some(Dim::constant(count.max(0.0) as i64))),
                 (_, false) => Err(Diagnostic::error(&codes::VALUE, "the length of Range is not finite")),
             };
         }
         let sizes = |fact: &Fact| fact.as_sizes().and_then(|sizes| sizes.first().cloned());
-        let unknown = || not_constant("start, stop or step of Range");
-        let (start, stop) = (sizes(start).ok_or_else(unknown)?, sizes(stop).ok_or_else(unknown)?);
-        let step = sizes(step).and_then(|step| step.as_const()).ok_or_else(unknown)?;
+        let (Some(start), Some(stop), Some(step)) = (sizes(start), sizes(stop), sizes(step)) else { return Ok(None) };
+        let Some(step) = step.as_const() else { return Ok(None) };
         let (distance, step) = if step < 0 { (start - stop, step.saturating_neg()) } else { (stop - start, step) };
         match step {
             0 => Err(zero_step()),
-            _ => Ok(Dim::maximum(&distance.ceil_div(&Dim::constant(step)), &Dim::constant(0))),
+            _ => Ok(Some(distance.ceil_div(&Dim::constant(step)).maximum(&Dim::constant(0)))),
         }
     }
+}
+
+/// Finds the number of elements of a Range: `ceil((stop - start) / step)`, of the operands after their conversion. A step
+/// of zero makes it infinite, which is out of all bounds.
+fn find_count(builder: &mut Builder, element: ElementType) -> Result<(), Diagnostic> {
+    let operands = [builder.input(0)?, builder.input(1)?, builder.input(2)?];
+    let count = builder.found(builder.output(0)?, 0)?;
+    builder.find_sizes(vec![count], |n, _| {
+        let mut number = |buffer| {
+            let value = single(n, buffer)?;
+            let value = n.cast(element, value);
+            Ok::<Node, Diagnostic>(n.cast(ElementType::F64, value))
+        };
+        let [start, stop, step] = [number(operands[0])?, number(operands[1])?, number(operands[2])?];
+        let distance = n.binary(Binary::Sub, stop, start);
+        let steps = n.binary(Binary::Div, distance, step);
+        let (steps, zero) = (n.unary(Unary::Ceil, steps), n.constant(Const::F64(0.0)));
+        let forward = n.binary(Binary::Lt, zero, steps);
+        let steps = n.select(forward, steps, zero);
+        let most = n.constant(Const::F64(f64::from(i32::MAX)));
+        let steps = n.binary(Binary::Min, steps, most);
+        Ok(n.cast(ElementType::I64, steps))
+    })
 }
 
 /// A constant scalar after its conversion to `element`.
@@ -120,7 +142,7 @@ fn number(fact: &Fact, element: ElementType) -> Option<f64> {
 }
 
 impl Op for Range {
-    fn infer(&self, inputs: &[Fact], _: &mut InferContext) -> Result<Vec<Fact>, Diagnostic> {
+    fn infer(&self, inputs: &[Fact], context: &mut InferContext) -> Result<Vec<Fact>, Diagnostic> {
         for (fact, what) in inputs.iter().zip(["start", "stop", "step"]) {
             check_single(fact, what)?;
             typing::number(fact.element, what)?;
@@ -130,13 +152,20 @@ impl Op for Range {
         }
         let element = self.element(typing::operand(inputs, 0)?);
         typing::number(element, "the result of Range")?;
-        Ok(vec![Fact::new(element, vec![self.count(inputs, element)?])])
+        let count = match self.count(inputs, element)? {
+            Some(count) => vec![count],
+            None => context.bounded("start, stop and step of a Range", 1, &Dim::constant(1))?,
+        };
+        Ok(vec![Fact::new(element, count)])
     }
 
     fn lower(&self, builder: &mut Builder) -> Result<(), Diagnostic> {
         let (start, step, out) = (builder.input(0)?, builder.input(2)?, builder.output(0)?);
         let element = builder.element(out);
         let wide = builder.scalar_type(out)?.element();
+        if self.count(builder.facts(), element)?.is_none() {
+            find_count(builder, element)?;
+        }
         builder.map(out, |n, i| {
             let (start, step) = (single(n, start)?, single(n, step)?);
             let (start, step) = (n.cast(element, start), n.cast(element, step));
@@ -159,7 +188,8 @@ struct OneHot {
 }
 
 impl Op for OneHot {
-    fn infer(&self, inputs: &[Fact], _: &mut InferContext) -> Result<Vec<Fact>, Diagnostic> {
+    fn infer(&self, inputs: &[Fact], context: &mut InferContext) -> Result<Vec<Fact>, Diagnostic> {
+        let inputs = &*context.sized(inputs, &[1], "the depth", &product(&typing::operand(inputs, 0)?.dims))?;
         let (indices, on) = (typing::operand(inputs, 0)?, typing::operand(inputs, 2)?);
         typing::integer(indices.element, "the list of indices")?;
         typing::equal(inputs.get(2..).unwrap_or(&[]))?;
@@ -207,7 +237,9 @@ struct Eye {
 }
 
 impl Op for Eye {
-    fn infer(&self, inputs: &[Fact], _: &mut InferContext) -> Result<Vec<Fact>, Diagnostic> {
+    fn infer(&self, inputs: &[Fact], context: &mut InferContext) -> Result<Vec<Fact>, Diagnostic> {
+        let shape: Vec<usize> = [0, 1, 3].into_iter().filter(|i| *i < inputs.len()).collect();
+        let inputs = &*context.sized(inputs, &shape, "the shape of the matrices", &Dim::constant(1))?;
         let rows = size(typing::operand(inputs, 0)?, "the number of rows")?;
         let columns = size(typing::operand(inputs, 1)?, "the number of columns")?;
         let diagonal = typing::operand(inputs, 2)?;
@@ -271,7 +303,7 @@ mod tests {
     fn bad_ranges_are_errors() {
         assert_eq!(range([scalar(0), scalar(4), scalar(0)]).unwrap_err().code.id, codes::VALUE.id);
         let open = Fact::new(ElementType::I64, vec![]);
-        assert_eq!(range([scalar(0), open, scalar(1)]).unwrap_err().code.id, codes::UNSUPPORTED.id);
+        assert_eq!(range([scalar(0), open, scalar(1)]).unwrap_err().code.id, codes::UNBOUNDED.id);
         let vector = Fact::constant(Tensor::from_i64s(&[1, 2]));
         assert_eq!(range([vector, scalar(4), scalar(1)]).unwrap_err().code.id, codes::SHAPE.id);
     }

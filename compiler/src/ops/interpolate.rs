@@ -4,6 +4,7 @@
 //! Which elements and with which weights stands in two tables (see `taps`).
 
 mod nearest;
+mod run_time;
 mod sizes;
 mod taps;
 
@@ -180,10 +181,11 @@ impl Interpolate {
 }
 
 impl Op for Interpolate {
-    fn infer(&self, inputs: &[Fact], _: &mut InferContext) -> Result<Vec<Fact>, Diagnostic> {
-        let data = operand(inputs, 0)?;
-        typing::number(data.element, "the data of an Interpolate")?;
-        let plan = self.plan(inputs)?;
+    fn infer(&self, inputs: &[Fact], context: &mut InferContext) -> Result<Vec<Fact>, Diagnostic> {
+        typing::number(operand(inputs, 0)?.element, "the data of an Interpolate")?;
+        let (inputs, open) = self.open(inputs, context)?;
+        let (inputs, data) = (&*inputs, operand(&inputs, 0)?);
+        let plan = self.plan(inputs, open)?;
         for Resize { axis, size, out, .. } in &plan.resizes {
             if size.is(0) && out.range().max > 0 {
                 return Err(shape_error(format!("dimension {axis} is empty: nothing to interpolate between")));
@@ -199,7 +201,8 @@ impl Op for Interpolate {
 
     fn lower(&self, builder: &mut Builder) -> Result<(), Diagnostic> {
         let (x, out) = (builder.input(0)?, builder.output(0)?);
-        let plan = self.plan(builder.facts())?;
+        let open = self.find_sizes(builder)?;
+        let plan = self.plan(builder.facts(), open)?;
         let (mode, transform) = self.mode(builder.facts())?;
         if mode == Mode::Nearest {
             return nearest::lower(builder, &plan, transform, self.rounding);

@@ -2,12 +2,14 @@
 
 use crate::diag::Diagnostic;
 use crate::dim::Dim;
+use crate::element::ElementType;
 use crate::fact::Fact;
+use crate::op::found;
 use crate::op::operands::{self, operand, same_element, shape_error};
 use crate::op::{InferContext, Op, OpDef, Support, one_output};
-use crate::program::Bound;
-use crate::program::builder::Builder;
-use crate::program::nest::Const;
+use crate::program::builder::{Builder, NestBuilder};
+use crate::program::nest::{Binary, Const};
+use crate::program::{Bound, BufferId};
 use crate::read::Attributes;
 use std::ops::RangeInclusive;
 use std::rc::Rc;
@@ -68,13 +70,22 @@ fn pads(inputs: &[Fact]) -> Result<Vec<(Dim, Dim)>, Diagnostic> {
 }
 
 impl Op for Pad {
-    fn infer(&self, inputs: &[Fact], _: &mut InferContext) -> Result<Vec<Fact>, Diagnostic> {
+    fn infer(&self, inputs: &[Fact], context: &mut InferContext) -> Result<Vec<Fact>, Diagnostic> {
         let data = operand(inputs, 0)?;
         if inputs.len() > 3 && self.mode == Mode::Constant {
             same_element(inputs, 0, 3)?;
             if operand(inputs, 3)?.rank() > 0 {
                 return Err(shape_error("the pad value must be a scalar"));
             }
+        }
+        if is_open(inputs) {
+            for list in [operand(inputs, 1)?, operand(inputs, 2)?] {
+                if found::listed(list, "the list of pads")? != data.rank() || list.rank() != 1 {
+                    return Err(shape_error(format!("pads {list} for {} dimensions", data.rank())));
+                }
+            }
+            let dims = context.bounded("the pads", data.rank(), &Dim::constant(1))?;
+            return Ok(vec![Fact::new(data.element, dims)]);
         }
         let mut dims = Vec::new();
         for (size, (before, after)) in data.dims.iter().zip(pads(inputs)?) {
@@ -102,11 +113,19 @@ impl Op for Pad {
 
     fn lower(&self, builder: &mut Builder) -> Result<(), Diagnostic> {
         let (x, out) = (builder.input(0)?, builder.output(0)?);
-        let pads = pads(builder.facts())?;
+        let known = if is_open(builder.facts()) { None } else { Some(pads(builder.facts())?) };
+        if known.is_none() {
+            self.find_dims(builder)?;
+        }
+        let (begin, end) = (builder.input(1)?, builder.input(2)?);
         let value = if builder.input_count() > 3 { Some(builder.input(3)?) } else { None };
         let zero = Const::of(builder.scalar_type(x)?, 0.0);
         builder.map(out, |n, i| {
             let (mut index, mut bounds) = (Vec::new(), Vec::new());
+            let pads = match &known {
+                Some(pads) => pads.clone(),
+                None => (0..i.len()).map(|d| read(n, (begin, end), d)).collect::<Result<_, _>>()?,
+            };
             for ((size, (before, after)), i) in n.dims(x).iter().zip(&pads).zip(i) {
                 let at = i.clone() - before;
                 let grows = before.range().max > 0 || after.range().max > 0;
@@ -127,7 +146,49 @@ impl Op for Pad {
     }
 }
 
+/// Whether there are pads that are data.
+fn is_open(inputs: &[Fact]) -> bool {
+    let open = |fact: &Fact| fact.as_sizes().is_none() && fact.element.is_integer();
+    inputs.iter().skip(1).take(2).any(open)
+}
+
+/// The pads of dimension `d` as the operands have them.
+fn read(n: &mut NestBuilder, (begin, end): (BufferId, BufferId), d: usize) -> Result<(Dim, Dim), Diagnostic> {
+    let mut pad = |list| {
+        let value = n.load(list, &[Dim::from(d)])?;
+        let value = n.cast(ElementType::I64, value);
+        Ok::<Dim, Diagnostic>(n.as_index(value))
+    };
+    Ok((pad(begin)?, pad(end)?))
+}
+
 impl Pad {
+    /// Finds the dimensions of the result of pads that are data. Pads for which a dimension is too small put it out of
+    /// its bounds.
+    fn find_dims(&self, builder: &mut Builder) -> Result<(), Diagnostic> {
+        let (x, begin, end, out) = (builder.input(0)?, builder.input(1)?, builder.input(2)?, builder.output(0)?);
+        let dims = builder.dims(x);
+        let sizes = (0..dims.len()).map(|d| builder.found(out, d)).collect::<Result<_, _>>()?;
+        builder.find_sizes(sizes, |n, d| {
+            let (before, after) = read(n, (begin, end), d)?;
+            let size = dims.get(d).cloned().unwrap_or_default();
+            let padded = n.index(&(size.clone() + &before + &after));
+            let (before, after, size) = (n.index(&before), n.index(&after), n.index(&size));
+            let (zero, nowhere) = (n.constant(Const::I64(0)), n.constant(Const::I64(-1)));
+            let most = n.binary(Binary::Max, before, after);
+            let most = n.binary(Binary::Max, most, zero);
+            let enough = match self.mode {
+                Mode::Constant => return Ok(padded),
+                Mode::Reflect => n.binary(Binary::Lt, most, size),
+                Mode::Symmetric => n.binary(Binary::Le, most, size),
+                Mode::Edge => n.binary(Binary::Lt, zero, size),
+            };
+            let kept = n.binary(Binary::Eq, padded, size);
+            let enough = n.binary(Binary::Or, enough, kept);
+            Ok(n.select(enough, padded, nowhere))
+        })
+    }
+
     /// The element that is read for position `at`, which may be outside of the dimension.
     fn source(&self, at: &Dim, size: &Dim) -> Dim {
         let negated = at.clone() * -1;

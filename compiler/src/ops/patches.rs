@@ -157,7 +157,7 @@ impl Col2Im {
     fn slides(&self, inputs: &[Fact]) -> Result<Vec<Slide>, Diagnostic> {
         let sizes = operands::sizes(inputs, 1, "the output size of a Col2Im")?;
         let kernel = operands::sizes(inputs, 2, "the kernel size of a Col2Im")?;
-        if sizes.len() != 2 || kernel.len() != 2 || kernel.iter().any(|size| size.range().min < 1) {
+        if sizes.len() != 2 || kernel.len() != 2 || kernel.iter().any(|size| size.range().max < 1) {
             return Err(shape_error(
                 "output size and kernel size must be two numbers each, those of the kernel positive",
             ));
@@ -168,6 +168,11 @@ impl Col2Im {
 
 impl Op for Col2Im {
     fn infer(&self, inputs: &[Fact], context: &mut InferContext) -> Result<Vec<Fact>, Diagnostic> {
+        // The elements of an image, under a kernel that is known.
+        let images = operand(inputs, 0)?.dims.iter().rev().skip(1).fold(Dim::constant(1), |all, dim| all * dim);
+        let known = operand(inputs, 2)?.as_sizes().map(|kernel| images.floor_div(&product(&kernel)));
+        let inputs = context.sized(inputs, &[1], "the output size of a Col2Im", &known.unwrap_or(Dim::constant(1)))?;
+        let inputs = &*context.sized_within(&inputs, &[2], "the kernel size of a Col2Im", images.upper_bound())?;
         let data = operand(inputs, 0)?;
         typing::number(data.element, "the data of a Col2Im")?;
         let slides = self.slides(inputs)?;

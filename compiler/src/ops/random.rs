@@ -137,7 +137,7 @@ impl Op for RandomUniform {
         Props { effect: self.alignment == Alignment::TensorFlow, ..Props::default() }
     }
 
-    fn infer(&self, inputs: &[Fact], _: &mut InferContext) -> Result<Vec<Fact>, Diagnostic> {
+    fn infer(&self, inputs: &[Fact], context: &mut InferContext) -> Result<Vec<Fact>, Diagnostic> {
         let (shape, low, high) = (operand(inputs, 0)?, operand(inputs, 1)?, operand(inputs, 2)?);
         for limit in [low, high] {
             if limit.element != self.element {
@@ -158,6 +158,7 @@ impl Op for RandomUniform {
         if shape.rank() > 1 {
             return Err(shape_error(format!("the shape has {} dimensions, not 1", shape.rank())));
         }
+        let inputs = &*context.sized(inputs, &[0], "the shape of random numbers", &Dim::constant(1))?;
         let dims = operands::sizes(inputs, 0, "the shape of random numbers")?;
         if let Some(dim) = dims.iter().find(|dim| dim.range().max < 0) {
             return Err(Diagnostic::error(&codes::VALUE, format!("the shape contains {dim}")));

@@ -1,5 +1,7 @@
 //! Operations that keep the elements in their order and change the dimensions, and ShapeOf, which reads these.
 
+mod run_time;
+
 use crate::diag::{Diagnostic, codes};
 use crate::dim::Dim;
 use crate::element::ElementType;
@@ -65,10 +67,13 @@ impl Op for Reshape {
 
     fn infer(&self, inputs: &[Fact], context: &mut InferContext) -> Result<Vec<Fact>, Diagnostic> {
         let data = operand(inputs, 0)?;
-        let target = operands::sizes(inputs, 1, "the target shape")?;
         if operand(inputs, 1)?.rank() > 1 {
             return Err(shape_error("the target shape must be a vector"));
         }
+        if run_time::is_open(inputs) {
+            return run_time::infer(data, run_time::listed(inputs, "the target shape")?, context);
+        }
+        let target = operands::sizes(inputs, 1, "the target shape")?;
         let (dims, check) = reshaped(&data.dims, &target, self.special_zero)?;
         if let Some((have, want)) = check {
             let message = format!("{} elements reshaped to {} elements (target {})", have, want, text(&target));
@@ -78,6 +83,9 @@ impl Op for Reshape {
     }
 
     fn lower(&self, builder: &mut Builder) -> Result<(), Diagnostic> {
+        if run_time::is_open(builder.facts()) {
+            run_time::reshape(builder, self.special_zero)?;
+        }
         lower_view(builder)
     }
 }
@@ -141,6 +149,13 @@ impl Op for Squeeze {
 
     fn infer(&self, inputs: &[Fact], context: &mut InferContext) -> Result<Vec<Fact>, Diagnostic> {
         let data = operand(inputs, 0)?;
+        if run_time::is_open(inputs) {
+            let count = run_time::listed(inputs, "the axes to squeeze")?;
+            let rank = data.rank().checked_sub(count).ok_or_else(|| {
+                shape_error(format!("{count} axes to squeeze, but the data has {} dimensions", data.rank()))
+            })?;
+            return run_time::infer(data, rank, context);
+        }
         let named = match inputs.len() {
             1 => None,
             _ => Some(operands::integers(inputs, 1, "the axes to squeeze")?),
@@ -170,6 +185,9 @@ impl Op for Squeeze {
     }
 
     fn lower(&self, builder: &mut Builder) -> Result<(), Diagnostic> {
+        if run_time::is_open(builder.facts()) {
+            run_time::squeeze(builder)?;
+        }
         lower_view(builder)
     }
 }
@@ -179,8 +197,12 @@ impl Op for Squeeze {
 struct Unsqueeze;
 
 impl Op for Unsqueeze {
-    fn infer(&self, inputs: &[Fact], _: &mut InferContext) -> Result<Vec<Fact>, Diagnostic> {
+    fn infer(&self, inputs: &[Fact], context: &mut InferContext) -> Result<Vec<Fact>, Diagnostic> {
         let data = operand(inputs, 0)?;
+        if run_time::is_open(inputs) {
+            let rank = data.rank() + run_time::listed(inputs, "the axes to insert")?;
+            return run_time::infer(data, rank, context);
+        }
         let mut list = operands::integers(inputs, 1, "the axes to insert")?;
         list.sort_unstable();
         list.dedup();
@@ -192,6 +214,9 @@ impl Op for Unsqueeze {
     }
 
     fn lower(&self, builder: &mut Builder) -> Result<(), Diagnostic> {
+        if run_time::is_open(builder.facts()) {
+            run_time::unsqueeze(builder)?;
+        }
         lower_view(builder)
     }
 }
@@ -245,7 +270,7 @@ mod tests {
 
     #[test]
     fn reshape_cancels_run_time_sizes() {
-        let batch = Dim::variable(Variable { id: 0, min: 1, max: 8 });
+        let batch = Dim::variable(Variable::new(0, 1, 8));
         let from = vec![batch.clone(), Dim::constant(12), Dim::constant(64)];
         let target = vec![batch.clone(), Dim::constant(12), Dim::constant(-1), Dim::constant(16)];
         let (out, check) = reshaped(&from, &target, false).unwrap();

@@ -393,7 +393,7 @@ mod tests {
 
     #[test]
     fn ranges_of_run_time_sizes_stay_exact() {
-        let size = Dim::variable(Variable { id: 0, min: 1, max: 512 });
+        let size = Dim::variable(Variable::new(0, 1, 512));
         let (zero, one, most) = (Dim::constant(0), Dim::constant(1), Dim::constant(i64::MAX));
         assert_eq!(Range::new(&size, Some(&zero), Some(&one), 1).unwrap().count, one);
         assert_eq!(Range::new(&size, Some(&zero), Some(&most), 1).unwrap().count, size);

@@ -1,10 +1,10 @@
 //! Operations that repeat elements: Broadcast and Tile.
 
 use crate::diag::Diagnostic;
-use crate::dim::Dim;
+use crate::dim::{Dim, product};
 use crate::fact::Fact;
-use crate::op::broadcast::Broadcast as Rule;
-use crate::op::operands::{self, operand, require_equal, shape_error, text};
+use crate::op::broadcast::{Broadcast as Rule, along, stretches};
+use crate::op::operands::{self, operand, shape_error, text};
 use crate::op::{InferContext, Op, OpDef, Support, one_output};
 use crate::program::builder::Builder;
 use crate::read::Attributes;
@@ -115,6 +115,7 @@ impl Broadcast {
 
 impl Op for Broadcast {
     fn infer(&self, inputs: &[Fact], context: &mut InferContext) -> Result<Vec<Fact>, Diagnostic> {
+        let inputs = &*context.sized(inputs, &[1], "the target shape", &Dim::constant(1))?;
         let data = operand(inputs, 0)?;
         let target = operands::sizes(inputs, 1, "the target shape")?;
         if target.iter().any(|d| d.as_const().is_some_and(|d| d < 0)) {
@@ -125,8 +126,10 @@ impl Op for Broadcast {
         }
         for (dim, axis) in data.dims.iter().zip(self.mapping(inputs, target.len())?) {
             let Some(wanted) = target.get(axis) else { continue };
-            if !dim.is(1) {
-                require_equal(context, dim, wanted, "a dimension of the data and of the target shape")?;
+            if !stretches(dim, wanted, context) {
+                let message =
+                    format!("a dimension of the data and of the target shape must be equal: {dim} and {wanted}");
+                return Err(shape_error(message));
             }
         }
         Ok(vec![Fact::new(data.element, target)])
@@ -137,9 +140,7 @@ impl Op for Broadcast {
         let mapping = self.mapping(builder.facts(), builder.dims(out).len())?;
         builder.map(out, |n, i| {
             let zero = Dim::constant(0);
-            let from = |(dim, axis): (&Dim, &usize)| {
-                if dim.is(1) { zero.clone() } else { i.get(*axis).unwrap_or(&zero).clone() }
-            };
+            let from = |(dim, axis): (&Dim, &usize)| along(dim, i.get(*axis).unwrap_or(&zero));
             let index: Vec<Dim> = n.dims(x).iter().zip(&mapping).map(from).collect();
             n.load(x, &index)
         })
@@ -151,7 +152,8 @@ impl Op for Broadcast {
 struct Tile;
 
 impl Op for Tile {
-    fn infer(&self, inputs: &[Fact], _: &mut InferContext) -> Result<Vec<Fact>, Diagnostic> {
+    fn infer(&self, inputs: &[Fact], context: &mut InferContext) -> Result<Vec<Fact>, Diagnostic> {
+        let inputs = &*context.sized(inputs, &[1], "the repeats", &product(&operand(inputs, 0)?.dims))?;
         let data = operand(inputs, 0)?;
         let repeats = operands::sizes(inputs, 1, "the repeats")?;
         let rank = data.rank().max(repeats.len());

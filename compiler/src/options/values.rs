@@ -205,18 +205,30 @@ fn size(text: &str) -> Result<i64, String> {
     digits.then(|| text.parse().ok()).flatten().ok_or_else(|| format!("{} is not a size", quote(text)))
 }
 
-/// The largest value of a run-time size.
+/// The largest value of a run-time size, or the largest number of elements of a result whose size depends on data.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Bound {
-    /// Name of the size, like `x_0` for dimension 0 of input `x`.
+    /// Name of the size, like `x_0` for dimension 0 of input `x`, or of the layer; empty for all that have no bound.
     pub name: String,
     /// Its largest value, at least 1.
     pub max: i64,
 }
 
+impl Bound {
+    /// The bound with this name.
+    pub fn of(bounds: &[Bound], name: &str) -> Option<i64> {
+        bounds.iter().find(|bound| !name.is_empty() && bound.name == name).map(|bound| bound.max)
+    }
+
+    /// The bound of all that have no other.
+    pub fn of_others(bounds: &[Bound]) -> Option<i64> {
+        bounds.iter().find(|bound| bound.name.is_empty()).map(|bound| bound.max)
+    }
+}
+
 impl OptionValue for Bound {
     fn parse(text: &str) -> Result<Self, String> {
-        let (name, max) = text.rsplit_once('=').ok_or_else(|| format!("{} has no `=`", quote(text)))?;
+        let (name, max) = text.rsplit_once('=').unwrap_or(("", text));
         match size(max.trim())? {
             0 => Err("the bound must be at least 1".into()),
             max => Ok(Bound { name: name.to_owned(), max }),

@@ -76,7 +76,7 @@ mod tests {
 
     #[test]
     fn run_time_sizes_are_kept_apart() {
-        let n = Dim::variable(crate::dim::Variable { id: 0, min: 1, max: 8 });
+        let n = Dim::variable(crate::dim::Variable::new(0, 1, 8));
         let from = [n.clone(), Dim::constant(12)];
         let to = [n, Dim::constant(3), Dim::constant(4)];
         let layout = Layout::row_major(BufferId(0), &from);

@@ -6,27 +6,71 @@
 use super::interpret::interpret;
 use super::nest::{Access, Binary, Bound, Const, Nest, ReduceFn, Scalar, Unary};
 use super::{BufferId, Call, Program, Role, Step, StepKind};
-use crate::dim::{Atom, Dim};
+use crate::dim::{Atom, Dim, Fraction};
+use crate::element::ElementType;
+use crate::fact::{Fact, Value};
 use crate::graph::Interface;
 use crate::tensor::Tensor;
 
 /// A scalar as far as it is known.
 #[derive(Clone, Debug, PartialEq)]
-enum Symbol {
+pub enum Symbol {
+    /// Of any integer type.
     Integer(Dim),
+    /// Of f32 or f64, where all arithmetic is exact.
+    Float(Fraction),
+    /// A truth value.
     Boolean(bool),
+    /// Anything.
     Unknown,
+}
+
+impl Symbol {
+    /// The elements of a value, where all are known.
+    pub fn all(fact: &Fact) -> Option<Vec<Symbol>> {
+        match &fact.value {
+            Value::Fractions(fractions) => Some(fractions.iter().cloned().map(Symbol::Float).collect()),
+            _ => Some(fact.as_sizes()?.into_iter().map(Symbol::Integer).collect()),
+        }
+    }
+
+    fn float(value: Option<Fraction>) -> Symbol {
+        value.map_or(Symbol::Unknown, Symbol::Float)
+    }
+
+    fn integer(value: Option<Dim>) -> Symbol {
+        value.map_or(Symbol::Unknown, Symbol::Integer)
+    }
+}
+
+/// Integers and truth values as sizes.
+pub fn sizes(elements: Vec<Symbol>) -> Option<Vec<Dim>> {
+    let size = |symbol| match symbol {
+        Symbol::Integer(dim) => Some(dim),
+        Symbol::Boolean(value) => Some(Dim::constant(i64::from(value))),
+        Symbol::Float(_) | Symbol::Unknown => None,
+    };
+    elements.into_iter().map(size).collect()
+}
+
+/// Floats.
+pub fn fractions(elements: Vec<Symbol>) -> Option<Vec<Fraction>> {
+    let fraction = |symbol| match symbol {
+        Symbol::Float(fraction) => Some(fraction),
+        _ => None,
+    };
+    elements.into_iter().map(fraction).collect()
 }
 
 /// Longest buffer that is followed.
 const MAX_ELEMENTS: i64 = 4096;
 
 /// Runs a program on size expressions: `known` gives those of its operands, in row-major order. Returns the elements of
-/// `output`, where all of them are known.
-pub fn evaluate(program: &Program, known: &[(BufferId, Vec<Dim>)], output: BufferId) -> Option<Vec<Dim>> {
+/// `output`.
+pub fn evaluate(program: &Program, known: &[(BufferId, Vec<Symbol>)], output: BufferId) -> Option<Vec<Symbol>> {
     let mut memory: Vec<Option<Vec<Symbol>>> = vec![None; program.buffers.len()];
     for (buffer, sizes) in known {
-        *memory.get_mut(buffer.0 as usize)? = Some(sizes.iter().cloned().map(Symbol::Integer).collect());
+        *memory.get_mut(buffer.0 as usize)? = Some(sizes.clone());
     }
     for step in &program.root.steps {
         match &step.kind {
@@ -39,15 +83,7 @@ pub fn evaluate(program: &Program, known: &[(BufferId, Vec<Dim>)], output: Buffe
             _ => return None,
         }
     }
-    let elements = memory.get(output.0 as usize)?.as_ref()?;
-    elements
-        .iter()
-        .map(|symbol| match symbol {
-            Symbol::Integer(dim) => Some(dim.clone()),
-            Symbol::Boolean(value) => Some(Dim::constant(i64::from(*value))),
-            Symbol::Unknown => None,
-        })
-        .collect()
+    memory.get(output.0 as usize)?.clone()
 }
 
 /// Runs a function of the runtime, where its operands are integers that are all known.
@@ -162,6 +198,8 @@ fn nodes(
             Scalar::Const(Const::I32(v)) => Symbol::Integer(Dim::constant(i64::from(*v))),
             Scalar::Const(Const::I64(v)) => Symbol::Integer(Dim::constant(*v)),
             Scalar::Const(Const::Bool(v)) => Symbol::Boolean(*v),
+            Scalar::Const(Const::F32(v)) => Symbol::float(Fraction::number(f64::from(*v))),
+            Scalar::Const(Const::F64(v)) => Symbol::float(Fraction::number(*v)),
             Scalar::Const(_) => Symbol::Unknown,
             Scalar::Index(dim) => index(dim, point, &values).map_or(Symbol::Unknown, Symbol::Integer),
             Scalar::Load { access, bounds, otherwise } => match inside(bounds, point, &values) {
@@ -179,10 +217,17 @@ fn nodes(
             },
             Scalar::Cast(element, a) if element.is_integer() && element.bits() >= 32 => match of(a) {
                 Symbol::Boolean(value) => Symbol::Integer(Dim::constant(i64::from(value))),
+                Symbol::Float(fraction) => Symbol::integer(fraction.truncated()),
                 other => other,
             },
-            Scalar::Cast(element, a) if *element == crate::element::ElementType::Boolean => match of(a) {
+            Scalar::Cast(ElementType::F32 | ElementType::F64, a) => match of(a) {
+                Symbol::Integer(dim) => Symbol::float(Fraction::integer(&dim)),
+                Symbol::Float(fraction) => Symbol::Float(fraction),
+                Symbol::Boolean(_) | Symbol::Unknown => Symbol::Unknown,
+            },
+            Scalar::Cast(ElementType::Boolean, a) => match of(a) {
                 Symbol::Integer(dim) => truth(&dim),
+                Symbol::Float(_) => Symbol::Unknown,
                 other => other,
             },
             Scalar::Cast(..) => Symbol::Unknown,
@@ -238,10 +283,13 @@ fn load(
     point: &[i64],
     values: &[Symbol],
 ) -> Symbol {
-    let constant = program.buffer(access.buffer).constant().and_then(|tensor| tensor.to_i64s());
+    let constant = program.buffer(access.buffer).constant();
     let Some(at) = position(program, access, point, values) else { return Symbol::Unknown };
-    if let Some(elements) = constant {
+    if let Some(elements) = constant.and_then(Tensor::to_i64s) {
         return elements.get(at).map_or(Symbol::Unknown, |v| Symbol::Integer(Dim::constant(*v)));
+    }
+    if let Some(elements) = constant.filter(|tensor| tensor.element.is_float()).and_then(Tensor::to_f64s) {
+        return Symbol::float(elements.get(at).and_then(|v| Fraction::number(*v)));
     }
     match memory.get(access.buffer.0 as usize) {
         Some(Some(elements)) => elements.get(at).cloned().unwrap_or(Symbol::Unknown),
@@ -263,6 +311,9 @@ fn unary(function: Unary, a: Symbol) -> Symbol {
         (Unary::Neg, Symbol::Integer(a)) => Symbol::Integer(a * -1),
         (Unary::Abs, Symbol::Integer(a)) if a.range().min >= 0 => Symbol::Integer(a),
         (Unary::Not, Symbol::Boolean(a)) => Symbol::Boolean(!a),
+        (Unary::Neg, Symbol::Float(a)) => Symbol::Float(a.negated()),
+        (Unary::Floor, Symbol::Float(a)) => Symbol::Float(a.floor()),
+        (Unary::Ceil, Symbol::Float(a)) => Symbol::Float(a.ceil()),
         _ => Symbol::Unknown,
     }
 }
@@ -270,6 +321,13 @@ fn unary(function: Unary, a: Symbol) -> Symbol {
 fn binary(function: Binary, a: Symbol, b: Symbol) -> Symbol {
     match (a, b) {
         (Symbol::Integer(a), Symbol::Integer(b)) => integers(function, &a, &b),
+        (Symbol::Float(a), Symbol::Float(b)) => match function {
+            Binary::Add => Symbol::float(a.plus(&b)),
+            Binary::Sub => Symbol::float(a.plus(&b.negated())),
+            Binary::Mul => Symbol::float(a.times(&b)),
+            Binary::Div => Symbol::float(a.over_by(&b)),
+            _ => Symbol::Unknown,
+        },
         (Symbol::Boolean(a), Symbol::Boolean(b)) => match function {
             Binary::And => Symbol::Boolean(a & b),
             Binary::Or => Symbol::Boolean(a | b),

@@ -20,7 +20,7 @@ pub use boxes::{
 pub use find::non_zero;
 pub use matrix::inverse;
 pub use scatter::{last_writers, scatter_reduce};
-pub use size::{read_sizes, set_size};
+pub use size::{read_sizes, set_shared_size, set_size};
 pub use sort::top_k;
 pub use sparse::fill_empty_rows;
 pub use unique::unique;

@@ -76,7 +76,7 @@ fn find(builder: &mut Builder, resize: &Resize, transform: Transform, rounding: 
     let values = |builder: &Builder, table: BufferId| builder.as_constant(table).and_then(|tensor| tensor.to_i64s());
     let scale = match resize.scale {
         Scale::Known(scale) => scale,
-        Scale::Quotient => return table(builder, resize).map(Index::Table),
+        Scale::Quotient | Scale::Operand { .. } => return table(builder, resize).map(Index::Table),
     };
     if resize.size.as_const().is_some() {
         let table = table(builder, resize)?;

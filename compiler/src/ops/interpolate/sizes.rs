@@ -6,6 +6,7 @@ use crate::dim::Dim;
 use crate::element::ElementType;
 use crate::fact::Fact;
 use crate::op::operands::{self, operand, shape_error};
+use crate::program::BufferId;
 
 /// The quotient of the sizes of result and data along a dimension.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -14,7 +15,17 @@ pub enum Scale {
     Known(f32),
     /// The quotient of the run-time sizes.
     Quotient,
+    /// An element of the list of scales, which is data.
+    Operand {
+        /// The list.
+        list: BufferId,
+        /// Position in it.
+        place: usize,
+    },
 }
+
+/// Scales that are data: the list, and the sizes of the result that the operation finds with them.
+pub type Open = (BufferId, Vec<Dim>);
 
 /// One dimension that changes its size.
 #[derive(Clone, Debug)]
@@ -72,7 +83,7 @@ impl Resize {
 
 impl Interpolate {
     /// Everything that follows from the operands.
-    pub(super) fn plan(&self, inputs: &[Fact]) -> Result<Plan, Diagnostic> {
+    pub(super) fn plan(&self, inputs: &[Fact], open: Option<Open>) -> Result<Plan, Diagnostic> {
         let data = operand(inputs, 0)?;
         let axes = self.axes(inputs, data.rank())?;
         let (pads_begin, pads_end) = self.pads(data.rank(), &axes)?;
@@ -80,7 +91,7 @@ impl Interpolate {
         let padded: Vec<Dim> =
             data.dims.iter().zip(pads).map(|(dim, (before, after))| dim.clone() + *before + *after).collect();
         let (mut out, mut resizes) = (padded.clone(), Vec::new());
-        for (axis, (new, scale)) in axes.iter().zip(self.targets(inputs, &axes, &padded)?) {
+        for (axis, (new, scale)) in axes.iter().zip(self.targets(inputs, &axes, &padded, open)?) {
             let (Some(slot), Some(size)) = (out.get_mut(*axis), padded.get(*axis)) else { continue };
             *slot = new.clone();
             // Coordinates are kept where sizes are, whatever the scale.
@@ -91,7 +102,12 @@ impl Interpolate {
         Ok(Plan { data: data.dims.clone(), pads_begin, pads_end, padded, out, resizes })
     }
 
-    fn axes(&self, inputs: &[Fact], rank: usize) -> Result<Vec<usize>, Diagnostic> {
+    /// Number of the operand with the scales.
+    pub(super) fn scales_operand(&self) -> usize {
+        if matches!(self.version, Version::Fourth) { 2 } else { 1 }
+    }
+
+    pub(super) fn axes(&self, inputs: &[Fact], rank: usize) -> Result<Vec<usize>, Diagnostic> {
         let at = match &self.version {
             Version::First { axes, .. } => return operands::axes(axes, rank),
             Version::Fourth => 3,
@@ -105,7 +121,7 @@ impl Interpolate {
 
     /// One number for every dimension. Lists that are too short go on with zeros; a single number of the first version
     /// stands for all axes.
-    fn pads(&self, rank: usize, axes: &[usize]) -> Result<(Vec<i64>, Vec<i64>), Diagnostic> {
+    pub(super) fn pads(&self, rank: usize, axes: &[usize]) -> Result<(Vec<i64>, Vec<i64>), Diagnostic> {
         let first = matches!(self.version, Version::First { .. });
         let full = |list: &[i64]| {
             let full: Vec<i64> = (0..rank)
@@ -123,7 +139,18 @@ impl Interpolate {
     }
 
     /// New size and scale of every axis.
-    fn targets(&self, inputs: &[Fact], axes: &[usize], padded: &[Dim]) -> Result<Vec<(Dim, Scale)>, Diagnostic> {
+    fn targets(
+        &self,
+        inputs: &[Fact],
+        axes: &[usize],
+        padded: &[Dim],
+        open: Option<Open>,
+    ) -> Result<Vec<(Dim, Scale)>, Diagnostic> {
+        if let Some((list, sizes)) = open {
+            let place = |(place, size)| (size, Scale::Operand { list, place });
+            return Ok(sizes.into_iter().enumerate().map(place).collect());
+        }
+
         let size = |axis: &usize| padded.get(*axis).cloned().unwrap_or_default();
         let enough = |count: usize, what: &str| match count < axes.len() {
             true => Err(shape_error(format!("{count} {what} for {} axes", axes.len()))),
@@ -138,7 +165,7 @@ impl Interpolate {
             });
             return Ok(targets.collect());
         }
-        let scales = scales(inputs, if matches!(self.version, Version::Fourth) { 2 } else { 1 })?;
+        let scales = scales(inputs, self.scales_operand())?;
         enough(scales.len(), "scales")?;
         let scaled = |(axis, scale): (&usize, f32)| Ok((scaled(&size(axis), scale)?, Scale::Known(scale)));
         axes.iter().zip(scales).map(scaled).collect()
@@ -218,7 +245,7 @@ mod tests {
 
     #[test]
     fn run_time_sizes_scale_as_static_ones_do() {
-        let size = Dim::variable(Variable { id: 0, min: 1, max: 500 });
+        let size = Dim::variable(Variable::new(0, 1, 500));
         for scale in [2.0, 0.5, 1.5, 0.7, 1.0 / 3.0, 2.6] {
             let out = scaled(&size, scale).unwrap();
             for n in 1..=500 {
@@ -231,7 +258,7 @@ mod tests {
 
     #[test]
     fn scales_follow_from_multiples() {
-        let size = Dim::variable(Variable { id: 0, min: 1, max: 9 });
+        let size = Dim::variable(Variable::new(0, 1, 9));
         assert_eq!(quotient(&size, &(size.clone() * 3)), Scale::Known(3.0));
         assert_eq!(quotient(&(size.clone() * 4), &size), Scale::Known(0.25));
         assert_eq!(quotient(&size, &Dim::constant(5)), Scale::Quotient);

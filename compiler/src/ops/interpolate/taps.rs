@@ -2,6 +2,7 @@
 //!
 //! Coordinates are computed in f32, as the indices of the nearest elements depend on their rounding.
 
+use super::run_time;
 use super::sizes::{Resize, Scale};
 use crate::diag::Diagnostic;
 use crate::dim::Dim;
@@ -75,6 +76,7 @@ impl Resize {
                 let (out, from) = (size(n, &self.out, ElementType::F32), size(n, &self.size, ElementType::F32));
                 n.binary(Binary::Div, out, from)
             }
+            Scale::Operand { list, place } => run_time::scale(n, list, place),
         }
     }
 
@@ -182,7 +184,8 @@ impl Kernel {
         let limit = resize.size.upper_bound().max(1);
         match resize.scale {
             Scale::Known(scale) => Dim::constant(((1.0 / f64::from(scale)).ceil() as i64).clamp(1, limit)),
-            Scale::Quotient => resize.size.ceil_div(&resize.out).maximum(&Dim::constant(1)),
+            // Sizes of results are rounded down, so their quotient reaches as far as the scale.
+            Scale::Quotient | Scale::Operand { .. } => resize.size.ceil_div(&resize.out).maximum(&Dim::constant(1)),
         }
     }
 

@@ -7,13 +7,12 @@
 use super::Reduce;
 use crate::diag::{Diagnostic, codes};
 use crate::dim::{Dim, product};
-use crate::element::ElementType;
 use crate::fact::Fact;
 use crate::op::operands::shape_error;
-use crate::op::{InferContext, typing};
+use crate::op::{InferContext, open_axes, typing};
 use crate::program::BufferId;
-use crate::program::builder::{Builder, NestBuilder};
-use crate::program::nest::{Binary, Const, Node, ReduceFn};
+use crate::program::builder::Builder;
+use crate::program::nest::Const;
 
 impl Reduce {
     /// Dimensions of the result.
@@ -23,39 +22,35 @@ impl Reduce {
             return Err(shape_error(format!("the list of axes has rank {}, not 0 or 1", axes.rank())));
         }
         if self.keep_dims {
-            let open = |dim: &Dim| context.fresh("reduced", dim.range().min.clamp(0, 1), dim.upper_bound().max(1));
-            return Ok(x.dims.iter().map(open).collect());
+            let most: Vec<i64> = x.dims.iter().map(|dim| dim.upper_bound().max(1)).collect();
+            return Ok(context.found("reduced", &most, most.iter().fold(1, |all, one| all.saturating_mul(*one))));
         }
         let count = product(&axes.dims).as_usize().filter(|count| *count <= x.rank()).ok_or_else(|| {
             let message = "the number of axes must be known where reduced dimensions are not kept";
             Diagnostic::error(&codes::UNSUPPORTED, message).help(crate::op::operands::NOT_KNOWN)
         })?;
         let largest = x.dims.iter().map(Dim::upper_bound).max().unwrap_or(1);
-        Ok((count..x.rank()).map(|_| context.fresh("left", 0, largest)).collect())
+        Ok(context.found("left", &vec![largest; x.rank() - count], product(&x.dims).upper_bound()))
     }
 
     pub(super) fn lower_open(&self, builder: &mut Builder) -> Result<(), Diagnostic> {
         let (x, axes, out) = (builder.input(0)?, builder.input(1)?, builder.output(0)?);
         let dims = builder.dims(x);
-        let reduced = flags(builder, axes, dims.len())?;
-        let sizes = builder.temporary(ElementType::I64, vec![Dim::from(dims.len())]);
-        for (d, dim) in dims.iter().enumerate() {
-            let mut nest = builder.nest(&[]);
-            let (reduced, one) = (flag(&mut nest, reduced, d)?, nest.constant(Const::I64(1)));
-            let size = nest.index(dim);
-            let value = nest.select(reduced, one, size);
-            nest.store(sizes, &[Dim::from(d)], value);
-        }
+        let reduced = open_axes::flags(builder, axes, dims.len())?;
         let variables = match self.keep_dims {
             true => (0..dims.len()).map(|d| builder.found(out, d)).collect::<Result<_, _>>()?,
             false => dims.iter().map(|dim| builder.fresh("reduced", 0, dim.upper_bound().max(1))).collect::<Vec<_>>(),
         };
         let kept: Vec<Dim> = variables.iter().map(|variable| Dim::variable(*variable)).collect();
-        builder.read_sizes(sizes, variables)?;
+        builder.find_sizes(variables, |n, d| {
+            let (reduced, one) = (open_axes::flag(n, reduced, d)?, n.constant(Const::I64(1)));
+            let size = n.index(dims.get(d).unwrap_or(&Dim::constant(1)));
+            Ok(n.select(reduced, one, size))
+        })?;
         let result = if self.keep_dims { out } else { builder.temporary(builder.element(out), kept.clone()) };
         self.reduce_open(builder, x, result, &kept)?;
         if !self.keep_dims {
-            left_sizes(builder, reduced, &dims, out)?;
+            open_axes::find_left(builder, reduced, &dims, out)?;
             builder.reshape(result, out);
         }
         Ok(())
@@ -75,48 +70,4 @@ impl Reduce {
         nest.store(out, &map, value);
         Ok(())
     }
-}
-
-/// For every dimension, whether one of the axes names it.
-fn flags(builder: &mut Builder, axes: BufferId, rank: usize) -> Result<BufferId, Diagnostic> {
-    let flags = builder.temporary(ElementType::Boolean, vec![Dim::from(rank)]);
-    let listed = builder.dims(axes);
-    let mut nest = builder.nest(&[Dim::from(rank)]);
-    let map = nest.map_axes();
-    let at: Vec<Dim> = listed.iter().map(|dim| nest.reduction_axis(dim)).collect();
-    let axis = nest.load(axes, &at)?;
-    let axis = nest.cast(ElementType::I64, axis);
-    let (from_start, from_end) = (nest.index(&Dim::axis(0)), nest.index(&(Dim::axis(0) - rank as i64)));
-    let (a, b) = (nest.binary(Binary::Eq, axis, from_start), nest.binary(Binary::Eq, axis, from_end));
-    let named = nest.binary(Binary::Or, a, b);
-    let named = if listed.is_empty() { named } else { nest.reduce(ReduceFn::Any, named) };
-    nest.store(flags, &map, named);
-    Ok(flags)
-}
-
-fn flag(n: &mut NestBuilder, flags: BufferId, d: usize) -> Result<Node, Diagnostic> {
-    n.load(flags, &[Dim::from(d)])
-}
-
-/// Finds the dimensions of `out`: those of `dims` that are not reduced, in their order.
-fn left_sizes(builder: &mut Builder, reduced: BufferId, dims: &[Dim], out: BufferId) -> Result<(), Diagnostic> {
-    let rank = builder.dims(out).len();
-    let left = builder.temporary(ElementType::I64, vec![Dim::from(rank)]);
-    for k in 0..rank {
-        let mut nest = builder.nest(&[]);
-        let (zero, one) = (nest.constant(Const::I64(0)), nest.constant(Const::I64(1)));
-        let (mut place, mut size, wanted) = (zero, zero, nest.constant(Const::I64(k as i64)));
-        for (d, dim) in dims.iter().enumerate() {
-            let gone = flag(&mut nest, reduced, d)?;
-            let here = nest.binary(Binary::Eq, place, wanted);
-            let extent = nest.index(dim);
-            let found = nest.select(here, extent, size);
-            size = nest.select(gone, size, found);
-            let next = nest.binary(Binary::Add, place, one);
-            place = nest.select(gone, place, next);
-        }
-        nest.store(left, &[Dim::from(k)], size);
-    }
-    let variables = (0..rank).map(|k| builder.found(out, k)).collect::<Result<_, _>>()?;
-    builder.read_sizes(left, variables)
 }

@@ -4,7 +4,7 @@
 //! become run-time sizes, the others are looked up where elements are read.
 
 use crate::diag::Diagnostic;
-use crate::dim::Dim;
+use crate::dim::{Dim, product};
 use crate::element::ElementType;
 use crate::fact::Fact;
 use crate::op::InferContext;
@@ -35,16 +35,25 @@ pub(super) enum Entry {
 
 /// The dimensions of the result of `items`, one per dimension of the operand; new axes are `None`.
 pub(super) fn infer(x: &Fact, items: &[Option<Item>], context: &mut InferContext) -> Vec<Fact> {
-    let mut sizes = x.dims.iter();
+    let is_cut = |item: &Item| matches!(item, Item::Range(entry) if *entry != Entry::None);
+    let of_data = items.iter().flatten().zip(&x.dims);
+    let largest: Vec<i64> = of_data.filter(|(item, _)| is_cut(item)).map(|(_, dim)| dim.upper_bound()).collect();
+    let each = x.dims.iter().fold(1i64, |all, dim| all.saturating_mul(dim.upper_bound()));
+    let most = product(&x.dims).upper_bound();
+    let cut = match each > most {
+        // Parts of sizes that share a capacity share it too.
+        true => context.found("slice", &largest, most),
+        false => largest.iter().map(|largest| context.fresh("slice", 0, *largest)).collect(),
+    };
+    let (mut sizes, mut cut) = (x.dims.iter(), cut.into_iter());
     let mut dims = Vec::with_capacity(items.len());
     for item in items {
+        let size = item.as_ref().and_then(|_| sizes.next());
         match item {
             None => dims.push(Dim::constant(1)),
-            Some(item) => match (item, sizes.next()) {
-                (Item::Range(Entry::None), Some(size)) => dims.push(size.clone()),
-                (Item::Range(_), Some(size)) => dims.push(context.fresh("slice", 0, size.upper_bound())),
-                _ => {}
-            },
+            Some(Item::One(_)) => {}
+            Some(item) if is_cut(item) => dims.extend(cut.next()),
+            Some(_) => dims.extend(size.cloned()),
         }
     }
     vec![Fact::new(x.element, dims)]

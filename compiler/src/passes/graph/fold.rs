@@ -46,6 +46,9 @@ fn fold_node(graph: &Graph, node: &Node) -> Result<Option<Vec<Fact>>, String> {
     if outputs.iter().all(|fact| fact.as_constant().is_some()) {
         return Ok(Some(outputs));
     }
+    if outputs.iter().any(|fact| fact.static_dims().is_none()) {
+        return Ok(None);
+    }
     let constant = facts.iter().all(|fact| fact.as_constant().is_some());
     if !constant || facts.is_empty() || !node.regions.is_empty() || !worthwhile(&facts, &outputs) {
         return Ok(None);

@@ -8,7 +8,8 @@ use crate::graph::{Graph, Node, NodeId, ROOT, RegionId, ValueId, VariableInfo};
 use crate::lower::lower_node;
 use crate::op::{Bodies, InferContext};
 use crate::options::{Bound, Options};
-use crate::program::{BufferId, Program, symbolic};
+use crate::program::symbolic::{self, Symbol};
+use crate::program::{BufferId, Program};
 
 /// Results up to this many elements are folded while inferring.
 const SMALL: i64 = 4096;
@@ -74,16 +75,17 @@ impl Inference<'_> {
             results
         };
         let bodies = Bodies::new(&mut infer_body);
-        let mut context = InferContext { variables, states, bounds, bodies, ..InferContext::default() };
+        let layer = node.origin.name.as_str();
+        let mut context = InferContext { variables, states, bounds, layer, bodies, ..InferContext::default() };
         let before = context.variables.len();
         let inferred = node.op.infer(facts, &mut context);
-        let InferContext { variables, states, mut checks, locals, inline, .. } = context;
+        let InferContext { variables, states, mut checks, locals, reads, inline, .. } = context;
         (self.graph.variables, self.graph.states) = (variables, states);
         let unplaced = self.graph.states.iter_mut().filter(|state| state.origin.span.is_none());
         unplaced.for_each(|state| state.origin = node.origin.clone());
         self.graph.region_mut(region).checks.append(&mut checks);
         let slot = self.graph.node_mut(id);
-        (slot.locals, slot.inline) = (locals, inline);
+        (slot.locals, slot.reads, slot.inline) = (locals, reads, inline);
         let mut outputs = inferred?;
         if outputs.len() < node.outputs.len() {
             return Err(Diagnostic::internal("an operation infers fewer results than it has"));
@@ -155,13 +157,19 @@ fn find_values(graph: &Graph, node: &Node, facts: &[Fact], outputs: &mut [Fact])
         }
         return;
     }
-    let known: Vec<(BufferId, Vec<crate::dim::Dim>)> = operands(&program, facts);
+    let known = operands(&program, facts);
     for (fact, (buffer, _)) in outputs.iter_mut().zip(&program.outputs) {
-        let integers = (fact.element.is_integer() || fact.element == ElementType::Boolean)
-            && product(&fact.dims).as_const().is_some_and(|n| n <= MAX_SYMBOLIC as i64);
-        if let (true, Some(sizes)) = (integers, symbolic::evaluate(&program, &known, *buffer)) {
-            fact.value = constant_or_sizes(fact, sizes);
+        if product(&fact.dims).as_const().is_none_or(|n| n > MAX_SYMBOLIC as i64) {
+            continue;
         }
+        let integers = fact.element.is_integer() || fact.element == ElementType::Boolean;
+        let floats = matches!(fact.element, ElementType::F32 | ElementType::F64);
+        let elements = if integers || floats { symbolic::evaluate(&program, &known, *buffer) } else { None };
+        fact.value = match elements {
+            Some(elements) if floats => symbolic::fractions(elements).map_or(Value::Unknown, Value::Fractions),
+            Some(elements) => symbolic::sizes(elements).map_or(Value::Unknown, |sizes| constant_or_sizes(fact, sizes)),
+            None => continue,
+        };
     }
 }
 
@@ -178,10 +186,10 @@ fn find_sizes(graph: &mut Graph, node: &Node, facts: &[Fact], outputs: &mut Vec<
     }
 }
 
-fn operands(program: &Program, facts: &[Fact]) -> Vec<(BufferId, Vec<crate::dim::Dim>)> {
+fn operands(program: &Program, facts: &[Fact]) -> Vec<(BufferId, Vec<Symbol>)> {
     // `lower_node` adds one buffer per operand, in order, before anything else.
     let buffers = (0..program.buffers.len() as u32).map(BufferId);
-    buffers.zip(facts).filter_map(|(buffer, fact)| Some((buffer, fact.as_sizes()?))).collect()
+    buffers.zip(facts).filter_map(|(buffer, fact)| Some((buffer, Symbol::all(fact)?))).collect()
 }
 
 /// Elements that are known as sizes and turn out constant are a constant.

@@ -5,7 +5,7 @@ use crate::diag::Diagnostic;
 use crate::dim::{Atom, Dim, Variable};
 use crate::element::ElementType;
 use crate::fact::Fact;
-use crate::program::nest::{Binary, Const};
+use crate::program::nest::Const;
 use crate::program::{Block, BufferId, Layout, Loop, Program, Role, Step, StepKind};
 
 /// The bodies of an operation with control flow, while it is lowered.
@@ -140,17 +140,11 @@ impl<'a> Builder<'a> {
     /// Strings.
     pub fn read_size(&mut self, from: BufferId, size: &Dim) -> Result<(), Diagnostic> {
         let Some(variable) = as_variable(size) else { return Ok(()) };
-        let number = self.temporary(ElementType::I64, vec![Dim::constant(1)]);
         let zeros = vec![Dim::constant(0); self.dims(from).len()];
-        self.map(number, |nest, _| {
+        self.find_sizes(vec![variable], |nest, _| {
             let value = nest.load(from, &zeros)?;
-            let value = nest.cast(ElementType::I64, value);
-            // What fits into every target's `usize`.
-            let (zero, most) = (nest.constant(Const::I64(0)), nest.constant(Const::I64(i64::from(i32::MAX))));
-            let (negative, value) = (nest.binary(Binary::Lt, value, zero), nest.binary(Binary::Min, value, most));
-            Ok(nest.select(negative, most, value))
-        })?;
-        self.read_sizes(number, vec![variable])
+            Ok(nest.cast(ElementType::I64, value))
+        })
     }
 
     /// Demands that two sizes are equal when the model runs.

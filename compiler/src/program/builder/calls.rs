@@ -1,9 +1,12 @@
 //! Calls of runtime functions: run-time sizes and conversions to the element types that functions take.
 
-use super::{Builder, as_variable, internal};
+use super::{Builder, NestBuilder, as_variable, internal};
 use crate::diag::Diagnostic;
-use crate::dim::Variable;
+use crate::dim::{Dim, Variable};
 use crate::element::ElementType;
+use crate::graph::Read;
+use crate::op::operands::unflatten;
+use crate::program::nest::{Binary, Const, Node};
 use crate::program::{BufferId, Call, StepKind};
 
 impl Builder<'_> {
@@ -32,6 +35,44 @@ impl Builder<'_> {
             sizes,
         });
         Ok(())
+    }
+
+    /// Run-time sizes become what nests compute: `value` gives the one with this number. A negative one is out of all
+    /// bounds.
+    ///
+    /// # Errors
+    /// What `value` returns.
+    pub fn find_sizes(
+        &mut self,
+        sizes: Vec<Variable>,
+        mut value: impl FnMut(&mut NestBuilder, usize) -> Result<Node, Diagnostic>,
+    ) -> Result<(), Diagnostic> {
+        let values = self.temporary(ElementType::I64, vec![Dim::from(sizes.len())]);
+        for i in 0..sizes.len() {
+            let mut nest = self.nest(&[]);
+            let value = value(&mut nest, i)?;
+            // What fits into every target's `usize`.
+            let (zero, most) = (nest.constant(Const::I64(0)), nest.constant(Const::I64(i64::from(i32::MAX))));
+            let (negative, value) = (nest.binary(Binary::Lt, value, zero), nest.binary(Binary::Min, value, most));
+            let value = nest.select(negative, most, value);
+            nest.store(values, &[Dim::from(i)], value);
+        }
+        self.read_sizes(values, sizes)
+    }
+
+    /// Run-time sizes become the elements of an operand.
+    ///
+    /// # Errors
+    /// An internal error where they are no variables.
+    pub fn read_operand(&mut self, read: &Read) -> Result<(), Diagnostic> {
+        let list = self.input(read.operand)?;
+        let sizes: Option<Vec<Variable>> = read.sizes.iter().map(as_variable).collect();
+        let sizes = sizes.ok_or_else(|| internal("a size that is read is no variable"))?;
+        let dims = self.dims(list);
+        self.find_sizes(sizes, |n, i| {
+            let value = n.load(list, &unflatten(&Dim::from(i), &dims))?;
+            Ok(n.cast(ElementType::I64, value))
+        })
     }
 
     /// The run-time size that dimension `axis` of a result is: one that only the operation itself can find.

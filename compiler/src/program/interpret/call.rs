@@ -1,6 +1,7 @@
 //! Calls of runtime functions: tensors as typed elements, and the sizes that a function finds.
 
 use super::Interpreter;
+use crate::dim::Variable;
 use crate::element::ElementType;
 use crate::program::{BufferId, Call};
 use crate::tensor::Tensor;
@@ -88,8 +89,9 @@ impl Interpreter<'_> {
         });
         for (variable, found) in call.sizes.iter().zip(sizes) {
             let found = i64::try_from(found).unwrap_or(i64::MAX);
-            if !(variable.min..=variable.max).contains(&found) {
-                let (min, max) = (variable.min, variable.max);
+            let max = self.room(variable);
+            if !(variable.min..=max).contains(&found) {
+                let min = variable.min;
                 return Err(format!(
                     "a size that `{}` finds is {found}, compiled for {min} to {max}",
                     call.function.name
@@ -101,6 +103,13 @@ impl Interpreter<'_> {
             self.write_prefix(*buffer, &values)?;
         }
         Ok(())
+    }
+
+    /// The largest value of a size: what others leave of the capacity that they share.
+    fn room(&self, variable: &Variable) -> i64 {
+        let Some(shared) = variable.shared else { return variable.max };
+        let before = self.variables.get(shared.first as usize..variable.id as usize).unwrap_or(&[]);
+        before.iter().fold(shared.max, |room, size| room / (*size).max(1)).min(variable.max)
     }
 
     pub(super) fn set_size(&mut self, variable: u32, value: i64) {

@@ -1,5 +1,7 @@
 //! Sizes that are known only once the model runs.
+
 use super::Arguments;
+use core::ops::Range;
 
 /// Reads sizes from an i64 tensor: size `i` is element `i`, 0 if it is negative.
 pub fn read_sizes(arguments: Arguments<'_>) {
@@ -24,6 +26,14 @@ pub fn set_size(dims: &mut [usize], at: usize, found: usize, min: usize, max: us
     }
 }
 
+/// The same for a size that shares a capacity with those `before` it, which are set: it is not larger than what these
+/// leave. A size of zero leaves everything.
+pub fn set_shared_size(dims: &mut [usize], before: Range<usize>, found: usize, max: usize, capacity: usize) {
+    let at = before.end;
+    let room = dims.get(before).unwrap_or(&[]).iter().fold(capacity, |room, size| room / (*size).max(1));
+    set_size(dims, at, found, 0, max.min(room));
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::Operand;
@@ -38,6 +48,12 @@ mod tests {
         let mut dims = [0, 0, 0, 0];
         set_size(&mut dims, 1, 4, 0, 8);
         assert_eq!(dims, [0, 4, 0, 0]);
+        set_shared_size(&mut dims, 0..1, 5, 20, 20);
+        assert_eq!(dims, [0, 5, 0, 0]);
+        dims[0] = 6;
+        set_shared_size(&mut dims, 0..1, 5, 20, 20);
+        assert_eq!(dims, [6, 3, 2, 5]);
+        dims = [0, 4, 0, 0];
         set_size(&mut dims, 0, 20, 0, 8);
         set_size(&mut dims, 1, 30, 0, 8);
         assert_eq!(dims, [8, 8, 1, 20]);

@@ -135,9 +135,10 @@ impl Carried {
             let total = |by: i64| by.saturating_mul(trips);
             let low = range.min.saturating_add(total((*min).min(0))).max(0);
             let high = range.max.saturating_add(total((*max).max(0)));
-            let bound = context.bound(&name);
+            let follows = (high < LARGEST).then_some(high);
+            let bound = context.bound(&name).or(if follows.is_some() { None } else { context.bound_of_others() });
             *given = bound.is_some();
-            let high = bound.or((high < LARGEST).then_some(high)).ok_or_else(|| unbounded(&self.name, axis))?;
+            let high = bound.or(follows).ok_or_else(|| unbounded(&self.name, axis))?;
             *size = Some(context.fresh(&name, low.min(high), high));
         }
         Ok(())

@@ -86,7 +86,10 @@ impl Inference<'_> {
         while count.as_ref().is_none_or(|count| count.upper_bound() > 1 || (open && !count.is(1))) {
             let (limit, ends) = match &count {
                 Some(count) => (count.upper_bound(), exact),
-                None => self.search(context)?,
+                None => match (self.search(context), context.bound_of_others()) {
+                    (Err(_), Some(bound)) => (bound, false),
+                    (found, _) => found?,
+                },
             };
             let held;
             (iteration, results, held) = self.settle(limit, context)?;
@@ -266,6 +269,7 @@ fn last(result: &Fact, run: &Run) -> Fact {
     let value = match &result.value {
         _ if run.ran.range().min < 1 => Value::Unknown,
         Value::Sizes(sizes) => Value::Sizes(sizes.iter().map(at_end).collect()),
+        Value::Fractions(_) => Value::Unknown,
         other => other.clone(),
     };
     Fact { element: result.element, dims: result.dims.iter().map(at_end).collect(), value }

@@ -106,7 +106,8 @@ pub(super) fn trips(repeat: &Repeat, inputs: &[Fact], context: &mut InferContext
         (Some(_), Some(sliced)) => Ok(Trips { count: Some(sliced), assumed: true, read: false, first }),
         (Some(_), None) => Ok(Trips { count: given.map(Dim::constant), assumed: true, read: false, first }),
         (None, sliced) => {
-            let bound = given.or(sliced.as_ref().map(Dim::upper_bound)).ok_or_else(|| unbounded(repeat))?;
+            let bound = given.or(sliced.as_ref().map(Dim::upper_bound)).or(context.bound_of_others());
+            let bound = bound.ok_or_else(|| unbounded(repeat))?;
             let count = context.fresh(&repeat.name, 0, bound);
             if let Some(sliced) = sliced {
                 require_parts(&count, &sliced, context)?;
