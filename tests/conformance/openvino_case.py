@@ -151,9 +151,10 @@ def is_static(model):
     )
 
 
-def write(folder, model, inputs, expected, relative, absolute):
-    """Writes a case of a single run."""
-    return write_runs(folder, model, [inputs], [expected], relative, absolute)
+def write(folder, model, inputs, expected, relative, absolute, bound=None):
+    """Writes a case of a single run. `bound` is for results whose sizes depend on data."""
+    options = {} if bound is None or is_static(model) else {"bound": str(bound)}
+    return write_runs(folder, model, [inputs], [expected], relative, absolute, options=options)
 
 
 def write_runs(folder, model, runs, expected, relative, absolute, half=False, options=None):

@@ -1,10 +1,12 @@
 //! Common subexpressions: equal operations on equal operands are computed once.
 
 use crate::diag::Diagnostics;
-use crate::graph::{Graph, ValueId};
+use crate::dim::{Atom, Dim};
+use crate::fact::Value;
+use crate::graph::{Graph, Node, SizeSource, ValueId};
 use crate::options::Options;
 use std::any::{Any, TypeId};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Operations are equal if their types, attributes (the debug form, which names all of them) and operands are.
 pub fn share(graph: &mut Graph, _: &Options, _: &mut Diagnostics) {
@@ -14,7 +16,7 @@ pub fn share(graph: &mut Graph, _: &Options, _: &mut Diagnostics) {
         let mut kept = Vec::new();
         for id in &graph.region(region).nodes {
             let node = graph.node(*id);
-            if node.op.props().effect || !node.regions.is_empty() {
+            if node.op.props().effect || !node.regions.is_empty() || finds_sizes(graph, node) {
                 kept.push(*id);
                 continue;
             }
@@ -35,4 +37,28 @@ pub fn share(graph: &mut Graph, _: &Options, _: &mut Diagnostics) {
         graph.region_mut(region).nodes = kept;
     }
     graph.replace_values(&replacement);
+}
+
+/// Whether run-time sizes get their values from this operation: those of an equal one are others, with other names.
+fn finds_sizes(graph: &Graph, node: &Node) -> bool {
+    let sizes = |values: &[ValueId], with_elements: bool| {
+        let mut found: BTreeSet<u32> = BTreeSet::new();
+        let mut collect = |dim: &Dim| {
+            dim.for_each_atom(&mut |atom| {
+                if let Atom::Variable(size) = atom {
+                    found.insert(size.id);
+                }
+            });
+        };
+        for fact in values.iter().filter_map(|value| graph.fact(*value)) {
+            fact.dims.iter().for_each(&mut collect);
+            if let (true, Value::Sizes(elements)) = (with_elements, &fact.value) {
+                elements.iter().for_each(&mut collect);
+            }
+        }
+        found
+    };
+    let known = sizes(&node.inputs, true);
+    let by_step = |id: &u32| graph.variables.get(*id as usize).is_some_and(|info| info.source == SizeSource::Step);
+    sizes(&node.outputs, false).iter().any(|id| by_step(id) && !known.contains(id))
 }
