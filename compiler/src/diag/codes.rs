@@ -283,8 +283,9 @@ pub static UNBOUNDED: Code = Code {
     name: "unbounded",
     title: "a dimension has no upper bound",
     explanation: "Buffers are sized when the model is compiled, so every dimension needs an upper bound. Give the \
-        shape of an input with `shape`, for example `--shape input=1..8,3,224,224`, or bound a data- \
-        dependent dimension with `bound`.",
+        shape of an input with `shape`, for example `--shape input=1..8,3,224,224`. Where data decide the size of a \
+        layer's result, give its largest number of elements, `--bound LAYER=1000`, or the largest size of one dimension, \
+        `--bound LAYER_0=8`; a bound without a name, `--bound 1000`, is for all that have none.",
 };
 
 /// Every code, sorted by id.

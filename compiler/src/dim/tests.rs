@@ -55,3 +55,16 @@ fn strides_exist_only_where_the_expression_is_linear() {
     assert_eq!(i.floor_div(&Dim::constant(3)).stride(0), None);
     assert_eq!((i.clone() * &i).stride(0), None);
 }
+
+#[test]
+fn sizes_that_share_a_capacity_have_a_product_within_it() {
+    let shared = Some(Shared { first: 0, max: 24 });
+    let size = |id| Dim::variable(Variable { id, min: 0, max: 24, shared });
+    let (a, b, c) = (size(0), size(1), size(2));
+    let all = a.clone() * &b * &c;
+    assert_eq!((all.upper_bound(), (all.clone() * 3 + &a).upper_bound()), (24, 96));
+    assert_eq!((a.clone() * &c).upper_bound(), 24);
+    assert_eq!((a.clone() * &a * &b).upper_bound(), 24 * 24, "a square is bounded by no product");
+    let other = Dim::variable(Variable { id: 3, min: 0, max: 5, shared: Some(Shared { first: 3, max: 5 }) });
+    assert_eq!((all * &other).upper_bound(), 120);
+}

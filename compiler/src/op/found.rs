@@ -16,10 +16,11 @@ impl InferContext<'_> {
     /// `most`.
     pub fn found(&mut self, name: &str, largest: &[i64], most: i64) -> Vec<Dim> {
         let (first, most) = (self.variables.len() as u32, most.max(1));
+        let name = if largest.len() > 1 { format!("{name} (all together)") } else { name.to_owned() };
         for (id, largest) in (first..).zip(largest) {
             let (max, shared) = ((*largest).clamp(0, most), Some(Shared { first, max: most }));
             let variable = Variable { id, min: 0, max, shared };
-            self.variables.push(VariableInfo { variable, name: name.to_owned(), source: SizeSource::Step });
+            self.variables.push(VariableInfo { variable, name: name.clone(), source: SizeSource::Step });
         }
         self.variables.iter().skip(first as usize).map(|info| Dim::variable(info.variable)).collect()
     }
