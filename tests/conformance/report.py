@@ -173,6 +173,7 @@ def whole_models(out, root):
     out.append(
         "Well-known architectures with random weights and small inputs. Expected values are those of the framework in which "
         "the model was made,\nor, where it says so, of OpenVINO's CPU plugin. Errors are those of the built form, where there is one.\n"
+        "Architectures that are defined but were not run are not listed.\n"
     )
     out.append("| model | layers | expected from | interpreted | built | largest abs error | rel error | largest expected |")
     out.append("|---|---|---|---|---|---|---|---|")
