@@ -14,6 +14,8 @@ use core::ops::Range;
 const BLOCK_BYTES: usize = 768 * 1024;
 /// Floats of a panel that is fetched while the one before is in use.
 const NEXT_FLOATS: usize = 80 * 1024;
+/// Weights that the second-level cache holds beside the data.
+const LIGHT: usize = 64 * 1024;
 /// Multiply-adds that take a microsecond.
 const WORK: usize = 64 * 1024;
 
@@ -33,7 +35,10 @@ pub(super) unsafe fn run(
     let tile = kernels.first().map_or(1, |set| set.kernels.len());
     let batches = c.batches[0].extent.saturating_mul(c.batches[1].extent);
     let work = c.m().saturating_mul(c.k()).saturating_mul(c.cols).saturating_mul(batches);
-    let parts = Parts::new(c, cx.parts(work, WORK), (tile, c.panel), most_rows(c));
+    // Weights that every thread can keep in its cache are no reason against few rows, and rows stay with their thread.
+    let light = c.k().saturating_mul(c.cols) <= LIGHT;
+    let block = if light { tile.saturating_mul(2) } else { most_rows(c) };
+    let parts = Parts::new(c, cx.parts(work, WORK), (tile, c.panel), block);
     let shared = Shared::new(a, w, out, epilogue);
     cx.split(parts.count(), |range| {
         let shared = &shared;
