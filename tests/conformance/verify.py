@@ -66,13 +66,13 @@ def main():
     form = "built" if options.built else "interpreted"
     known = results(options.folder, form)
     batch = options.batch or (60 if options.built else 200)
+    present = set(index(options.folder))
     ran = []
     for start in range(0, len(names), batch):
         ran += run(options.irc, options.folder, names[start : start + batch], arguments, 3000 if options.built else 300)
-    known.update({outcome["case"]: outcome for outcome in ran})
-    present = set(index(options.folder))
-    lines = [json.dumps(known[name]) + "\n" for name in sorted(known) if name in present]
-    (options.folder / f"{form}.json").write_text("".join(lines))
+        known.update({outcome["case"]: outcome for outcome in ran})
+        lines = [json.dumps(known[name]) + "\n" for name in sorted(known) if name in present]
+        (options.folder / f"{form}.json").write_text("".join(lines))
     counts = {}
     for outcome in ran:
         counts[outcome["status"]] = counts.get(outcome["status"], 0) + 1

@@ -22,6 +22,7 @@ pub struct Interpreter<'p> {
     program: &'p Program,
     variables: Vec<i64>,
     storages: Vec<Storage>,
+    refused: bool,
 }
 
 /// Bytes of one storage.
@@ -61,7 +62,7 @@ impl<'p> Interpreter<'p> {
                 storages[i] = Storage::Constant(tensor.bytes.clone());
             }
         }
-        let mut interpreter = Interpreter { program, variables: Vec::new(), storages };
+        let mut interpreter = Interpreter { program, variables: Vec::new(), storages, refused: false };
         for buffer in program.state.buffers() {
             let bytes = interpreter.take(buffer)?;
             interpreter.put_back(buffer, bytes);
@@ -94,18 +95,27 @@ impl<'p> Interpreter<'p> {
     /// # Errors
     /// Inputs that do not fit the program, and what shows a bug of the compiler.
     pub fn run(&mut self, inputs: &[Tensor]) -> Result<Vec<Tensor>, String> {
+        self.refused = false;
         self.bind(inputs)?;
         let program = self.program;
         let ran = self.block(&program.root);
         // Sizes that do not fit together are the reason of whatever else went wrong.
-        self.check_sizes()?;
+        if !self.refused {
+            self.check_sizes()?;
+        }
         ran?;
         program.outputs.iter().map(|(buffer, _)| self.tensor(*buffer)).collect()
     }
 
-    fn check_sizes(&self) -> Result<(), String> {
+    /// Whether the last run failed because of the sizes of its data: generated code returns an error too.
+    pub fn refused(&self) -> bool {
+        self.refused
+    }
+
+    fn check_sizes(&mut self) -> Result<(), String> {
         match self.program.checks.iter().find(|(left, right)| self.size(left) != self.size(right)) {
             Some((left, right)) => {
+                self.refused = true;
                 Err(format!("{left} = {right} does not hold: {} and {}", self.size(left), self.size(right)))
             }
             None => Ok(()),
@@ -256,6 +266,7 @@ impl<'p> Interpreter<'p> {
         if (size.min..=size.max).contains(&value) {
             return Ok(());
         }
+        self.refused = true;
         Err(format!("`{}` is {value}, the model was compiled for {} to {}", info.name, size.min, size.max))
     }
 

@@ -69,7 +69,9 @@ fn runs(case: &Case, program: &Program) -> Result<Runs, (Status, String)> {
     let mut interpreter = Interpreter::new(program).map_err(|problem| (Status::Crash, problem))?;
     for step in 0..case.runs() {
         let tensors = case.inputs(&inputs, step).map_err(|problem| (Status::Rejected, problem))?;
-        let outputs = interpreter.run(&tensors).map_err(|problem| (Status::Crash, problem))?;
+        let ran = interpreter.run(&tensors);
+        let status = if interpreter.refused() { Status::Rejected } else { Status::Crash };
+        let outputs = ran.map_err(|problem| (status, problem))?;
         let arrays: Option<Vec<Array>> = outputs.iter().map(Array::from_tensor).collect();
         runs.push(arrays.ok_or((Status::Unsupported, "string outputs cannot be compared".to_owned()))?);
     }

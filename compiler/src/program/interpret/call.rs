@@ -92,6 +92,7 @@ impl Interpreter<'_> {
             let max = self.room(variable);
             if !(variable.min..=max).contains(&found) {
                 let min = variable.min;
+                self.refused = true;
                 return Err(format!(
                     "a size that `{}` finds is {found}, compiled for {min} to {max}",
                     call.function.name
