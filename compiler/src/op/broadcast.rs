@@ -19,12 +19,13 @@ pub enum Broadcast {
 }
 
 impl Broadcast {
-    /// Reads `auto_broadcast` (default `numpy`) and, for `pdpd`, its axis.
+    /// Reads `auto_broadcast` (default `numpy`) and, for `pdpd`, its axis (default 0).
     ///
     /// # Errors
     /// A value that is none of `none`, `explicit`, `numpy`, `pdpd`.
     pub fn parse(attributes: &Attributes) -> Result<Self, Diagnostic> {
-        let axis = attributes.int_or("auto_broadcast.auto_broadcast_axis", -1)?;
+        // The default of files: OpenVINO reads them so, while the specification says -1.
+        let axis = attributes.int_or("auto_broadcast.auto_broadcast_axis", 0)?;
         let modes = [
             ("numpy", Broadcast::Numpy),
             ("none", Broadcast::None),
