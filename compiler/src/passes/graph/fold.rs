@@ -8,17 +8,20 @@ use crate::lower::{check_result, lower_node};
 use crate::options::Options;
 use crate::program::interpret::interpret;
 
-/// A fold may make weights this many times larger, or up to [`FREE`] bytes of them.
+/// A fold may make weights this many times larger than its operands and than all the file's, or up to [`FREE`] bytes of
+/// them.
 const GROWTH: i64 = 4;
 const FREE: i64 = 1 << 20;
 
 /// Folds in execution order, so that chains fold in one run.
 pub fn fold(graph: &mut Graph, _: &Options, diagnostics: &mut Diagnostics) {
+    let stored =
+        bytes(graph.values.iter().filter_map(|value| value.fact.as_ref()).filter(|fact| fact.as_constant().is_some()));
     for region in graph.live_regions() {
         let mut kept = Vec::new();
         for id in graph.region(region).nodes.clone() {
             let node = graph.node(id).clone();
-            match fold_node(graph, &node) {
+            match fold_node(graph, &node, stored) {
                 Ok(Some(constants)) => {
                     for (output, constant) in node.outputs.iter().zip(constants) {
                         graph.values[output.0 as usize].fact = Some(constant);
@@ -36,7 +39,7 @@ pub fn fold(graph: &mut Graph, _: &Options, diagnostics: &mut Diagnostics) {
     }
 }
 
-fn fold_node(graph: &Graph, node: &Node) -> Result<Option<Vec<Fact>>, String> {
+fn fold_node(graph: &Graph, node: &Node, stored: i64) -> Result<Option<Vec<Fact>>, String> {
     let facts: Option<Vec<Fact>> = node.inputs.iter().map(|input| graph.fact(*input).cloned()).collect();
     let outputs: Option<Vec<Fact>> = node.outputs.iter().map(|output| graph.fact(*output).cloned()).collect();
     let (Some(facts), Some(outputs)) = (facts, outputs) else { return Ok(None) };
@@ -50,7 +53,7 @@ fn fold_node(graph: &Graph, node: &Node) -> Result<Option<Vec<Fact>>, String> {
         return Ok(None);
     }
     let constant = facts.iter().all(|fact| fact.as_constant().is_some());
-    if !constant || facts.is_empty() || !node.regions.is_empty() || !worthwhile(&facts, &outputs) {
+    if !constant || facts.is_empty() || !node.regions.is_empty() || !worthwhile(&facts, &outputs, stored) {
         return Ok(None);
     }
     // What cannot be lowered is reported by the stage that lowers everything.
@@ -64,13 +67,12 @@ fn fold_node(graph: &Graph, node: &Node) -> Result<Option<Vec<Fact>>, String> {
     Ok(Some(constants.collect()))
 }
 
-fn worthwhile(facts: &[Fact], outputs: &[Fact]) -> bool {
-    let bytes = |facts: &[Fact]| {
-        let sizes = facts
-            .iter()
-            .map(|fact| product(&fact.dims).upper_bound().saturating_mul((fact.element.bits() as i64).max(8) / 8));
-        sizes.fold(0i64, i64::saturating_add)
-    };
-    let (before, after) = (bytes(facts), bytes(outputs));
-    after <= FREE || after <= before.saturating_mul(GROWTH)
+fn worthwhile(facts: &[Fact], outputs: &[Fact], stored: i64) -> bool {
+    let after = bytes(outputs.iter());
+    after <= FREE || after <= bytes(facts.iter()).min(stored).saturating_mul(GROWTH)
+}
+
+fn bytes<'a>(facts: impl Iterator<Item = &'a Fact>) -> i64 {
+    let size = |fact: &Fact| product(&fact.dims).upper_bound().saturating_mul((fact.element.bits() as i64).max(8) / 8);
+    facts.map(size).fold(0, i64::saturating_add)
 }
