@@ -35,7 +35,7 @@ pub const OPS: &[OpDef] = &[
             if usize::try_from(parts) != Ok(a.layer().output_ports.len()) || parts < 1 {
                 return Err(a.invalid("num_splits", "the number of the layer's outputs"));
             }
-            Ok(Rc::new(Split { parts: Some(parts) }))
+            Ok(Rc::new(Split { parts: Some(parts), results: a.layer().output_ports.len() }))
         },
         ignorable: &[],
         support: Support::Full,
@@ -46,7 +46,7 @@ pub const OPS: &[OpDef] = &[
         opsets: 1..=17,
         inputs: 3..=3,
         outputs: ports,
-        parse: |_| Ok(Rc::new(Split { parts: None })),
+        parse: |a| Ok(Rc::new(Split { parts: None, results: a.layer().output_ports.len() })),
         ignorable: &[],
         support: Support::Full,
     },
@@ -119,12 +119,20 @@ fn shifted(index: &[Dim], axis: usize, offset: &Dim) -> Vec<Dim> {
 #[derive(Debug)]
 struct Split {
     parts: Option<i64>,
+    results: usize,
 }
 
 /// Two sizes that must be equal.
 type Equal = (Dim, Dim);
 
 impl Split {
+    fn check_count(&self, lengths: usize) -> Result<(), Diagnostic> {
+        if lengths != self.results {
+            return Err(shape_error(format!("{lengths} lengths for {} results of a split", self.results)));
+        }
+        Ok(())
+    }
+
     /// The axis, the lengths and the sizes that must be equal.
     fn lengths(&self, inputs: &[Fact]) -> Result<(usize, Vec<Dim>, Equal), Diagnostic> {
         let data = operand(inputs, 0)?;
@@ -136,6 +144,7 @@ impl Split {
             return Ok((axis, lengths, (part * parts, size)));
         }
         let mut lengths = operands::sizes(inputs, 2, "the lengths of a split")?;
+        self.check_count(lengths.len())?;
         let negative = |d: &Dim| d.as_const().is_some_and(|d| d < 0);
         let known = lengths.iter().filter(|d| !negative(d)).fold(Dim::constant(0), |sum, d| sum + d);
         let open = lengths.iter().filter(|d| negative(d)).count();
@@ -170,6 +179,7 @@ impl Split {
     fn infer_open(&self, inputs: &[Fact], context: &mut InferContext) -> Result<Vec<Fact>, Diagnostic> {
         let (data, axis) = (operand(inputs, 0)?, Split::axis(inputs)?);
         let count = found::listed(operand(inputs, 2)?, "the lengths of a split")?;
+        self.check_count(count)?;
         let size = data.dims.get(axis).cloned().unwrap_or_default();
         let (mut facts, mut sum) = (Vec::with_capacity(count), Dim::constant(0));
         for _ in 0..count {

@@ -153,13 +153,16 @@ impl Op for ReverseSequence {
 
     fn lower(&self, builder: &mut Builder) -> Result<(), Diagnostic> {
         let (x, lengths, out) = (builder.input(0)?, builder.input(1)?, builder.output(0)?);
-        let rank = builder.dims(x).len();
+        let dims = builder.dims(x);
+        let rank = dims.len();
         let (batch, sequence) = (operands::axis(self.batch_axis, rank)?, operands::axis(self.seq_axis, rank)?);
         builder.map(out, |n, i| {
             let zero = Dim::constant(0);
             let b = i.get(batch).unwrap_or(&zero).clone();
             let length = n.load(lengths, &[b])?;
             let length = n.cast(ElementType::I64, length);
+            let size = n.index(dims.get(sequence).unwrap_or(&zero));
+            let length = n.binary(Binary::Min, length, size);
             let position = i.get(sequence).unwrap_or(&zero).clone();
             let last = n.as_index(length) - 1;
             let (here, mirrored) = (n.index(&position), n.index(&(last - &position)));
