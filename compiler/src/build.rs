@@ -8,7 +8,7 @@ mod pre_process;
 use crate::diag::{Diagnostic, Diagnostics, codes};
 use crate::extension::Extension;
 use crate::graph::{Graph, Origin, ROOT, RegionId, ValueId};
-use crate::op::lookup;
+use crate::op::{lookup, opset};
 use crate::options::Options;
 use crate::read::{Attributes, Body, Layer, Net};
 use crate::source::Source;
@@ -69,14 +69,13 @@ impl<'a> Building<'a> {
     fn layer(&mut self, index: usize) {
         let net = self.net;
         let Some(layer) = net.layers.get(index) else { return };
-        match layer.kind.as_str() {
-            "Parameter" | "Result" => {}
-            "Constant" => self.constant(index, layer),
-            _ => {
-                if let Err(diagnostic) = self.operation(index, layer) {
-                    self.report(diagnostic);
-                }
-            }
+        let added = match layer.kind.as_str() {
+            "Parameter" | "Result" => opset(layer).map(|_| ()),
+            "Constant" => opset(layer).map(|_| self.constant(index, layer)),
+            _ => self.operation(index, layer),
+        };
+        if let Err(diagnostic) = added {
+            self.report(diagnostic);
         }
     }
 

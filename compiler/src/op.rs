@@ -12,7 +12,7 @@ mod table;
 pub mod typing;
 pub mod window;
 
-pub use table::{Definition, OpDef, Support, lookup, one_output, row};
+pub use table::{Definition, OpDef, Support, lookup, one_output, opset, row};
 
 use crate::diag::Diagnostic;
 use crate::dim::{Dim, Variable};

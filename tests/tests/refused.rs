@@ -1,4 +1,4 @@
-//! What the compiler refuses although OpenVINO accepts it, and what it says.
+//! What the compiler refuses, some of it although OpenVINO accepts it, and what it says.
 
 use include_ir_compiler::source::Source;
 use include_ir_compiler::{Options, compile};
@@ -46,4 +46,47 @@ fn string_constants_may_vanish() {
     assert_eq!(errors(&net(&format!("{text}{shape}"), edges)), Vec::<String>::new());
     let itself = net(text, r#"<edge from-layer="0" from-port="0" to-layer="9" to-port="0"/>"#);
     assert_eq!(errors(&itself), ["output `y` is a tensor of strings"]);
+}
+
+const NUMBERS: &str = r#"<layer id="0" name="x" type="Parameter" version="opset1"><data shape="4,3" element_type="f32"/>
+<output><port id="0" precision="FP32"/></output></layer>"#;
+
+#[test]
+fn a_split_has_a_result_for_every_length() {
+    let constants = r#"<layer id="1" name="axis" type="Const" version="opset1">
+<data element_type="i64" shape="" offset="0" size="8"/><output><port id="0" precision="I64"/></output></layer>
+<layer id="2" name="lengths" type="Const" version="opset1">
+<data element_type="i64" shape="2" offset="0" size="16"/><output><port id="0" precision="I64"/></output></layer>
+<layer id="3" name="split" type="VariadicSplit" version="opset1">
+<input><port id="0"/><port id="1"/><port id="2"/></input><output><port id="3" precision="FP32"/></output></layer>"#;
+    let edges = r#"<edge from-layer="0" from-port="0" to-layer="3" to-port="0"/>
+<edge from-layer="1" from-port="0" to-layer="3" to-port="1"/><edge from-layer="2" from-port="0" to-layer="3" to-port="2"/>
+<edge from-layer="3" from-port="3" to-layer="9" to-port="0"/>"#;
+    assert_eq!(errors(&net(&format!("{NUMBERS}{constants}"), edges)), ["2 lengths for 1 results of a split"]);
+}
+
+/// OpenVINO converts at the border of the body.
+#[test]
+fn a_body_gets_the_element_types_that_it_says() {
+    let iterator = r#"<layer id="1" name="t" type="TensorIterator" version="opset1"><port_map>
+<input external_port_id="0" internal_layer_id="0" axis="0" start="0" end="-1" stride="1" part_size="1"/>
+<output external_port_id="1" internal_layer_id="1" axis="0" start="0" end="-1" stride="1" part_size="1"/></port_map>
+<input><port id="0"/></input><output><port id="1" precision="FP32"/></output><body><layers>
+<layer id="0" name="part" type="Parameter" version="opset1"><data shape="1,3" element_type="i32"/>
+<output><port id="0" precision="I32"/></output></layer>
+<layer id="1" name="r" type="Result" version="opset1"><input><port id="0"/></input></layer></layers>
+<edges><edge from-layer="0" from-port="0" to-layer="1" to-port="0"/></edges></body></layer>"#;
+    let edges = r#"<edge from-layer="0" from-port="0" to-layer="1" to-port="0"/>
+<edge from-layer="1" from-port="1" to-layer="9" to-port="0"/>"#;
+    assert_eq!(
+        errors(&net(&format!("{NUMBERS}{iterator}"), edges)),
+        ["parameter `part` of the body is i32, but gets f32"]
+    );
+}
+
+#[test]
+fn inputs_and_outputs_have_an_opset_too() {
+    let edge = r#"<edge from-layer="0" from-port="0" to-layer="9" to-port="0"/>"#;
+    let text = net(&NUMBERS.replace("opset1", "1.5"), edge);
+    assert_eq!(errors(&text), ["unknown opset `1.5`"]);
 }

@@ -98,10 +98,7 @@ pub fn row(layer: &Layer) -> Result<&'static OpDef, Diagnostic> {
             .at(layer.type_span)
             .help("`irc ops` lists the supported operations"));
     }
-    let Some(opset) = opset_number(layer) else {
-        let message = format!("unknown opset {}", quote(&layer.opset));
-        return Err(Diagnostic::error(&codes::UNKNOWN_OPSET, message).at(layer.opset_span));
-    };
+    let opset = opset(layer)?;
     rows().find(|row| row.opsets.contains(&opset)).ok_or_else(|| {
         let versions: Vec<String> =
             rows().map(|row| format!("opset{} to opset{}", row.opsets.start(), row.opsets.end())).collect();
@@ -109,6 +106,17 @@ pub fn row(layer: &Layer) -> Result<&'static OpDef, Diagnostic> {
         Diagnostic::error(&codes::NOT_IN_OPSET, message)
             .at(layer.opset_span)
             .help(format!("it is supported in {}", versions.join(" and ")))
+    })
+}
+
+/// The opset of a layer.
+///
+/// # Errors
+/// It is unknown.
+pub fn opset(layer: &Layer) -> Result<u8, Diagnostic> {
+    opset_number(layer).ok_or_else(|| {
+        let message = format!("unknown opset {}", quote(&layer.opset));
+        Diagnostic::error(&codes::UNKNOWN_OPSET, message).at(layer.opset_span)
     })
 }
 

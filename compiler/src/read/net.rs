@@ -107,7 +107,8 @@ fn index_ids(net: &Net, diagnostics: &mut Diagnostics) -> BTreeMap<u64, usize> {
     ids
 }
 
-/// Problems with edges into layers that nothing depends on are only warnings.
+/// Problems with edges into layers that nothing depends on are only warnings; an edge into no layer may be the lost
+/// optional input of any.
 fn report_edges(net: &Net, problems: Vec<(Option<usize>, Diagnostic)>, diagnostics: &mut Diagnostics) {
     let mut needed = vec![false; net.layers.len()];
     for &index in &net.order {
@@ -116,7 +117,7 @@ fn report_edges(net: &Net, problems: Vec<(Option<usize>, Diagnostic)>, diagnosti
         }
     }
     for (target, diagnostic) in problems {
-        let is_needed = target.and_then(|index| needed.get(index)).copied().unwrap_or(false);
+        let is_needed = target.is_none_or(|index| needed.get(index).copied().unwrap_or(false));
         diagnostics.push(if is_needed {
             diagnostic
         } else {

@@ -209,8 +209,11 @@ impl<'a> Parser<'a> {
         let mut names = BTreeSet::new();
         for record in self.document.attributes.get(first..).unwrap_or(&[]) {
             let name = self.document.slice(record.name);
+            let span = record.name.span();
+            if name.contains(['<', '>', '&', '"', '\'']) {
+                return Err(syntax(format!("{} is no attribute name", quote(name)), span.start, span.end));
+            }
             if !names.insert(name) {
-                let span = record.name.span();
                 let message = format!("attribute {} is given twice", quote(name));
                 return Err(syntax(message, span.start, span.end));
             }
@@ -367,6 +370,7 @@ mod tests {
         assert_eq!(error("<a>\n<b>").0, 4);
         assert_eq!(error("<a b='1' b='2'/>").0, 9);
         assert_eq!(error("<a b=1/>").0, 5);
+        assert_eq!(error("<a b<c='1'/>").0, 3);
         assert_eq!(error("<a b/>").0, 4);
         assert_eq!(error("<a b='&foo;'/>").0, 6);
         assert_eq!(error("<a b='&#0;'/>").0, 6);

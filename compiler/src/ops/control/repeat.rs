@@ -36,6 +36,8 @@ struct Repeat {
 struct Entry {
     name: String,
     source: Source,
+    /// The element type that the file demands.
+    element: Option<ElementType>,
 }
 
 #[derive(Debug)]
@@ -80,7 +82,7 @@ fn parse(attributes: &Attributes, counted: bool) -> Result<Repeat, Diagnostic> {
     let [body] = layer.bodies.as_slice() else {
         return Err(Diagnostic::error(&codes::BODY, "a loop needs one body"));
     };
-    let entries = (0..body.net.parameters.len()).map(|parameter| entry(body, parameter)).collect::<Result<_, _>>()?;
+    let entries = (0..body.net.parameters.len()).map(|i| entry(body, i, counted)).collect::<Result<_, _>>()?;
     let connected = || body.outputs.iter().filter(|output| output.external.is_some());
     let exit = |output: &crate::read::BodyOutput| Exit {
         result: output.result,
@@ -102,7 +104,7 @@ fn parse(attributes: &Attributes, counted: bool) -> Result<Repeat, Diagnostic> {
     })
 }
 
-fn entry(body: &Body, parameter: usize) -> Result<Entry, Diagnostic> {
+fn entry(body: &Body, parameter: usize, counted: bool) -> Result<Entry, Diagnostic> {
     let layer = body.net.parameters.get(parameter).and_then(|index| body.net.layers.get(*index));
     let input = body.inputs.iter().find(|input| input.parameter == parameter);
     let (Some(layer), Some(input)) = (layer, input) else {
@@ -118,7 +120,9 @@ fn entry(body: &Body, parameter: usize) -> Result<Entry, Diagnostic> {
         (BodyInput { external: Some(operand), slice: None, .. }, None) => Source::Invariant(operand),
         _ => return Err(Diagnostic::error(&codes::BODY, "a parameter gets values in two ways").at(input.span)),
     };
-    Ok(Entry { name: layer.name.clone(), source })
+    // A Loop runs on whatever type it gets; a TensorIterator on the type that its body says.
+    let element = (!counted).then(|| Attributes::new(layer).element_type("element_type").ok()).flatten();
+    Ok(Entry { name: layer.name.clone(), source, element })
 }
 
 fn counter(attributes: &Attributes) -> Result<Source, Diagnostic> {

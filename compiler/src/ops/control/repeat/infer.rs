@@ -2,7 +2,7 @@
 
 use super::carried::{self, Carried, is_local};
 use super::trips::{self, Trips, parts};
-use super::{Exit, Repeat, Source};
+use super::{Entry, Exit, Repeat, Source};
 use crate::diag::{Diagnostic, codes, quote};
 use crate::dim::{Atom, Dim};
 use crate::fact::{Fact, Value};
@@ -139,6 +139,13 @@ impl Inference<'_> {
                     carried.ok_or_else(|| Diagnostic::internal("a carried value is missing"))?.at(iteration)
                 }
             });
+        }
+        let wrong = |(entry, fact): &(&Entry, &Fact)| entry.element.is_some_and(|element| element != fact.element);
+        if let Some((entry, fact)) = self.repeat.entries.iter().zip(&parameters).find(wrong) {
+            let element = entry.element.unwrap_or(fact.element);
+            let message =
+                format!("parameter {} of the body is {element}, but gets {}", quote(&entry.name), fact.element);
+            return Err(Diagnostic::error(&codes::TYPE, message).help("insert a Convert layer in front of the loop"));
         }
         context.body(0, parameters)
     }
