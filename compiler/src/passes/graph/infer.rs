@@ -22,9 +22,10 @@ const BODY_NODES: usize = 1 << 20;
 
 /// Infers until nothing new is found of the sizes of state variables: where there are none, once.
 pub fn infer(graph: &mut Graph, options: &Options, diagnostics: &mut Diagnostics) {
-    for parameter in graph.region(ROOT).parameters.clone() {
-        if let Err(diagnostic) = graph.fact(parameter).map_or(Ok(()), check_size) {
-            diagnostics.push(diagnostic.note(format!("in input {}", quote(&graph.value(parameter).name))));
+    for (parameter, interface) in graph.region(ROOT).parameters.iter().zip(&graph.inputs) {
+        if let Err(mut diagnostic) = graph.fact(*parameter).map_or(Ok(()), check_size) {
+            diagnostic.span = interface.span;
+            diagnostics.push(diagnostic.note(format!("in input {}", quote(&interface.name))));
             return;
         }
     }
