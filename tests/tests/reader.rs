@@ -115,7 +115,10 @@ fn mutations_never_panic_and_errors_are_located() {
         let case = &cases[random.below(cases.len())];
         let mut text = case.text.clone().into_bytes();
         for _ in 0..=random.below(3) {
-            mutate::apply(&mut text, &mut random);
+            match seed % 2 {
+                0 => mutate::apply(&mut text, &mut random),
+                _ => mutate::change_value(&mut text, &mut random),
+            }
         }
         let mut weights = case.weights.clone();
         if random.below(4) == 0 {

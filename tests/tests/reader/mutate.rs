@@ -78,7 +78,7 @@ const VALUES: &[&str] = &[
     "é",
 ];
 
-/// Damages the text in one place.
+/// Damages the text in one place; what comes out is seldom well-formed.
 pub fn apply(text: &mut Vec<u8>, random: &mut Random) {
     match random.below(10) {
         0..=3 => replace_value(text, random),
@@ -150,4 +150,92 @@ fn remove_attribute(text: &mut Vec<u8>, random: &mut Random) {
         let from = text[..start].iter().rposition(|&b| b == b' ').unwrap_or(start);
         text.drain(from..(end + 1).min(text.len()));
     }
+}
+
+/// Where a value stands that may be changed without making the XML malformed.
+struct Site {
+    tag: Vec<u8>,
+    name: Vec<u8>,
+    start: usize,
+    end: usize,
+}
+
+/// Changes one value so that well-formed XML stays well-formed: an attribute of an operation, a dimension, an end of an
+/// edge, an offset.
+pub fn change_value(text: &mut Vec<u8>, random: &mut Random) {
+    let sites = sites(text);
+    // Kinds first: most values of a file are dimensions and numbers of ports.
+    let kind = [&b"data"[..], b"edge", b"dim", b"data", b"layer", b"port"][random.below(6)];
+    let of_kind: Vec<&Site> = sites.iter().filter(|site| site.tag == kind).collect();
+    let Some(site) = of_kind.get(random.below(of_kind.len())) else { return };
+    let old = &text[site.start..site.end];
+    let same_name: Vec<&Site> = sites.iter().filter(|other| other.name == site.name).collect();
+    let new = match random.below(8) {
+        0 | 1 => {
+            let other = same_name[random.below(same_name.len())];
+            text[other.start..other.end].to_vec()
+        }
+        2..=5 if old.iter().any(u8::is_ascii_digit) => change_number(old, random),
+        6 if old.contains(&b',') => change_list(old, random),
+        _ => {
+            let plain: Vec<&&str> = VALUES.iter().filter(|value| !value.contains('&')).collect();
+            plain[random.below(plain.len())].as_bytes().to_vec()
+        }
+    };
+    text.splice(site.start..site.end, new);
+}
+
+/// All attribute values, and the text of elements that hold a number.
+fn sites(text: &[u8]) -> Vec<Site> {
+    let mut sites = Vec::new();
+    for (open, _) in text.iter().enumerate().filter(|(_, b)| **b == b'<') {
+        let length = text[open..].iter().position(|b| *b == b'>').unwrap_or(0);
+        let (inside, after) = (&text[open..open + length], open + length + 1);
+        let tag: Vec<u8> = inside.iter().skip(1).take_while(|b| b.is_ascii_alphanumeric()).copied().collect();
+        let quotes: Vec<usize> = inside.iter().enumerate().filter(|(_, b)| **b == b'"').map(|(at, _)| at).collect();
+        for pair in quotes.chunks_exact(2) {
+            let name = inside[..pair[0]].rsplit(|b| *b == b' ').next().unwrap_or_default().to_vec();
+            sites.push(Site { tag: tag.clone(), name, start: open + pair[0] + 1, end: open + pair[1] });
+        }
+        let number = text.get(after..).unwrap_or_default().iter().take_while(|b| b.is_ascii_digit()).count();
+        if number > 0 {
+            sites.push(Site { name: tag.clone(), tag, start: after, end: after + number });
+        }
+    }
+    sites
+}
+
+/// One number of a value becomes a neighbour, a small or a huge one.
+fn change_number(value: &[u8], random: &mut Random) -> Vec<u8> {
+    let text = String::from_utf8_lossy(value).into_owned();
+    let is_digit = |at: usize| value.get(at).is_some_and(u8::is_ascii_digit);
+    let starts: Vec<usize> = (0..value.len()).filter(|&at| is_digit(at) && (at == 0 || !is_digit(at - 1))).collect();
+    let Some(&start) = starts.get(random.below(starts.len())) else { return value.to_vec() };
+    let end = (start..value.len()).find(|&at| !is_digit(at)).unwrap_or(value.len());
+    let old: i128 = text[start..end].parse().unwrap_or(0);
+    let new = match random.below(12) {
+        0 | 1 => old + 1,
+        2 | 3 => old - 1,
+        4 => old * 2,
+        5 => old / 2,
+        6 => 0,
+        7 => -old,
+        8 => random.below(8) as i128,
+        9 => 1 << random.below(20),
+        10 => (1 << random.below(66)) - 1,
+        _ => old + random.below(64) as i128,
+    };
+    format!("{}{new}{}", &text[..start], &text[end..]).into_bytes()
+}
+
+/// Drops, doubles or exchanges elements of a list.
+fn change_list(value: &[u8], random: &mut Random) -> Vec<u8> {
+    let mut parts: Vec<&[u8]> = value.split(|b| *b == b',').collect();
+    let (one, other) = (random.below(parts.len()), random.below(parts.len()));
+    match random.below(3) {
+        0 => drop(parts.remove(one)),
+        1 => parts.insert(other, parts[one]),
+        _ => parts.swap(one, other),
+    }
+    parts.join(&b","[..])
 }
