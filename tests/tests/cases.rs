@@ -1,15 +1,17 @@
-//! Every case directory through the interpreter, and a selection of them through compiled Rust.
+//! Every case directory through the interpreter, and a selection of them through compiled Rust, with kernels and without.
 //!
 //! `cargo test -p include-ir-tests --test cases FAMILY` runs one family; with `INCLUDE_IR_ALL_CASES=1` all cases are built.
 
 use include_ir_compiler::Options;
 use include_ir_compiler::cli::verify::{self, Outcome, Status, built::BuildArguments};
+use include_ir_compiler::options::Kernels;
 use libtest_mimic::{Arguments, Failed, Trial};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// Cases that are built per family, spread evenly.
-const BUILT_PER_FAMILY: usize = 4;
+/// How many cases of every family are built, spread evenly: as users get them, and as nothing but loops.
+const BUILT: &[(&str, usize, Kernels)] =
+    &[("built", 4, Kernels::Auto), ("built_without_kernels", 1, Kernels::Reference)];
 
 /// Cases (prefixes of `family/case`) that need what the compiler does not have yet. Each must be refused with a clear
 /// message: a case that passes, crashes or gives wrong numbers fails the test.
@@ -28,8 +30,12 @@ fn main() {
         }));
     }
     let all = std::env::var_os("INCLUDE_IR_ALL_CASES").is_some();
-    let selected: Vec<PathBuf> = families.values().flat_map(|cases| select(cases, all)).collect();
-    trials.push(Trial::test("built", move || built(&selected)));
+    for (name, per_family, kernels) in BUILT {
+        let per_family = if all { usize::MAX } else { *per_family };
+        let selected: Vec<PathBuf> = families.values().flat_map(|cases| select(cases, per_family)).collect();
+        let options = Options::default().kernels(*kernels);
+        trials.push(Trial::test(*name, move || built(&selected, &options)));
+    }
     libtest_mimic::run(&arguments, trials).exit();
 }
 
@@ -54,16 +60,16 @@ fn folders(root: &Path) -> Vec<PathBuf> {
     folders
 }
 
-fn select(cases: &[PathBuf], all: bool) -> Vec<PathBuf> {
-    let step = if all { 1 } else { cases.len().div_ceil(BUILT_PER_FAMILY).max(1) };
+fn select(cases: &[PathBuf], count: usize) -> Vec<PathBuf> {
+    let step = cases.len().div_ceil(count).max(1);
     cases.iter().step_by(step).cloned().collect()
 }
 
-fn built(cases: &[PathBuf]) -> Result<(), Failed> {
+fn built(cases: &[PathBuf], options: &Options) -> Result<(), Failed> {
     // Below the target folder, so that the runtime is built once for all runs of the tests.
     let target = Path::new(env!("CARGO_TARGET_TMPDIR")).join("cases");
     let arguments = BuildArguments { target_dir: Some(target), ..BuildArguments::default() };
-    judge(&verify::build(cases, &Options::default(), &arguments)?)
+    judge(&verify::build(cases, options, &arguments)?)
 }
 
 fn judge(outcomes: &[Outcome]) -> Result<(), Failed> {

@@ -6,6 +6,7 @@ mod compare;
 mod interpreted;
 
 pub use case::{Case, Port};
+pub use compare::{Distance, compare};
 pub use interpreted::once as interpret_once;
 
 use super::arguments::OptionArguments;
@@ -174,7 +175,7 @@ impl Outcome {
         expected: &Array,
         tolerance: Tolerance,
     ) -> Option<String> {
-        match compare::compare(element, got, expected, tolerance) {
+        match compare(element, got, expected, tolerance) {
             Err(problem) => Some(format!("{name}: {problem}")),
             Ok(distance) => {
                 self.max_abs = self.max_abs.max(distance.max_abs);

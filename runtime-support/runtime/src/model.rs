@@ -30,7 +30,7 @@ unsafe impl<const BYTES: usize> Zeroable for Arena<BYTES> {}
 
 /// Declares a model struct over [`Memory`]: `declare_model!(pub struct Model: Memory<1024, 0>);`
 ///
-/// Sizes are literals, names of constants or blocks. The struct has a private field `memory`, `const fn new()`, `Default`, and with feature `alloc` `boxed()`.
+/// Sizes are literals, names of constants or blocks. The struct has a private field `memory`, `const fn new()`, `force_isa`, `Default`, and with feature `alloc` `boxed()`.
 #[macro_export]
 macro_rules! declare_model {
     ($(#[$meta:meta])* $vis:vis struct $name:ident : Memory<$arena:tt, $state:tt> $(;)?) => {
@@ -46,6 +46,11 @@ macro_rules! declare_model {
             #[must_use]
             pub const fn new() -> Self {
                 Self { memory: $crate::__private::v1::Memory::new() }
+            }
+
+            /// Runs on this instruction set from now on, for tests and measurements; `false` if the processor lacks it.
+            pub fn force_isa(&mut self, isa: $crate::__private::v1::Isa) -> bool {
+                self.memory.isa.force(isa)
             }
         }
         impl ::core::default::Default for $name {
