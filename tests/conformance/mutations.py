@@ -329,7 +329,7 @@ def document(records):
     out += ["By what was changed; a model may count in two rows:", ""]
     out += table(records, lambda r: r["mutations"], mutate.WEIGHTS)
     found = collections.Counter((outcome(r), explained(r)) for r in records if open_question(r))
-    out += ["The disagreements, all of which were looked at:", "", "| outcome | models | why |", "|---|---|---|"]
+    out += ["The disagreements, by the hazard of the oracle (an operation and a message) that explains each; a dozen were traced one by one:", "", "| outcome | models | why |", "|---|---|---|"]
     for what, pattern, reason in HAZARDS:
         if found[what, reason]:
             out.append(f"| {what} | {found[what, reason]} | {reason} |")

@@ -35,8 +35,8 @@ pub fn flag(n: &mut NestBuilder, flags: BufferId, d: usize) -> Result<Node, Diag
     n.load(flags, &[Dim::from(d)])
 }
 
-/// Finds the dimensions of `out`: those of `dims` that `flags` does not name, in their order. What is missing counts as
-/// zero.
+/// Finds the dimensions of `out`: those of `dims` that `flags` does not name, in their order. Where their number
+/// is not the rank of `out`, because axes are named twice or out of range, they are -1, which a run refuses.
 ///
 /// # Errors
 /// An internal error where they are no sizes that the operation finds.
@@ -55,6 +55,8 @@ pub fn find_left(builder: &mut Builder, flags: BufferId, dims: &[Dim], out: Buff
             let next = n.binary(Binary::Add, place, one);
             place = n.select(gone, place, next);
         }
-        Ok(size)
+        let (all, none) = (n.constant(Const::I64(rank as i64)), n.constant(Const::I64(-1)));
+        let fits = n.binary(Binary::Eq, place, all);
+        Ok(n.select(fits, size, none))
     })
 }
