@@ -6,7 +6,7 @@
 //! that is late, only for parts that were taken.
 //!
 //! # Why this is sound
-//! A job lends workers a closure that lives on the leader's stack, so no worker may touch it once [`Team::run`] returns.
+//! A job lends workers a closure that lives on the leader's stack, so no worker may touch it once `Team::run` returns.
 //! Everything follows from the word `state` = (epoch, `OPEN`, number of workers inside), which changes in three ways only:
 //! 1. the leader, who holds `busy`, opens: from (e, closed, 0) to (e + 1, open, 0);
 //! 2. a worker enters: from (e, open, n) to (e, open, n + 1), by compare-exchange, so never while closed; and leaves: n - 1;
