@@ -59,6 +59,13 @@ impl Cx<'_> {
         1
     }
 
+    /// The same without a team.
+    #[inline(always)]
+    #[must_use]
+    pub(crate) const fn alone(self) -> Self {
+        Cx { isa: self.isa, team: ALONE }
+    }
+
     /// Into how many parts a step is best divided that takes `work` of which `least` take a microsecond; 1 without a team.
     #[inline(always)]
     #[must_use]

@@ -2,7 +2,7 @@
 use super::job::{Job, MOST_ROWS, Place, offset};
 use super::kernel::{Args, KernelSet, Kernels};
 use super::pack::panel_width;
-use super::parts::{Parts, Shared};
+use super::parts::{self, Parts, Shared};
 use super::table::{BLOCK, Block, EMPTY, Row, fill};
 use super::{Contraction, Epilogue, Then, kernels};
 use crate::cx::Cx;
@@ -38,6 +38,7 @@ pub(super) unsafe fn run(
     // Weights that every thread can keep in its cache are no reason against few rows, and rows stay with their thread.
     let light = c.k().saturating_mul(c.cols) <= LIGHT;
     let block = if light { tile.saturating_mul(2) } else { most_rows(c) };
+    let cx = parts::context(c, cx);
     let parts = Parts::new(c, cx.parts(work, WORK), (tile, c.panel), block);
     let shared = Shared::new(a, w, out, epilogue);
     cx.split(parts.count(), |range| {

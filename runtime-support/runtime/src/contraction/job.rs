@@ -1,5 +1,6 @@
 //! One batch of a contraction or window, and how its tiles are finished.
 use super::kernel::Args;
+use super::parts::apart;
 use super::table::{Row, step};
 use super::{Contraction, Epilogue, Then, Tile};
 use crate::blocks::blocks_mut;
@@ -52,7 +53,7 @@ impl<'a> Job<'a> {
             residual: residual.unwrap_or(core::ptr::null()),
             accumulate: epilogue.accumulate,
             clamp: epilogue.clamp,
-            rows_are_apart: epilogue.then.is_some() && rows_are_apart(c),
+            rows_are_apart: epilogue.then.is_some() && apart(c, 0),
         }
     }
 
@@ -122,16 +123,6 @@ impl<'a> Job<'a> {
             }
         }
     }
-}
-
-/// Whether every axis of the rows steps over all that the shorter steps reach.
-fn rows_are_apart(c: &Contraction) -> bool {
-    let axes = || c.rows.iter().enumerate().filter(|(_, axis)| axis.extent > 1);
-    axes().all(|(i, axis)| {
-        let shorter = axes().filter(|(j, other)| (other.out, *j) < (axis.out, i));
-        let reach = shorter.map(|(_, other)| other.out.saturating_mul(other.extent - 1));
-        reach.fold(c.cols, usize::saturating_add) <= axis.out
-    })
 }
 
 /// Where a tile lies in the result.

@@ -1,5 +1,6 @@
 //! The division of a contraction or window into parts that threads compute.
 use super::{Contraction, Epilogue};
+use crate::cx::Cx;
 use crate::math::{ceil_div_usize, floor_div_usize, floor_mod_usize};
 use crate::raw::{Dst, Src};
 use core::ops::Range;
@@ -21,6 +22,25 @@ impl<'a> Shared<'a> {
     pub fn new(a: Src<'a, f32>, w: &'a [f32], mut out: Dst<'a, f32>, epilogue: Epilogue<'a>) -> Self {
         Shared { a, w, out: out.as_mut_ptr(), epilogue }
     }
+}
+
+/// The context in which parts are computed: nobody helps where a descriptor lets elements of the result overlap, for then
+/// two threads would write the same one.
+pub(crate) fn context<'t>(c: &Contraction, cx: Cx<'t>) -> Cx<'t> {
+    if cx.threads() == 1 || apart(c, c.batches.len()) { cx } else { cx.alone() }
+}
+
+/// Whether no two rows of the result overlap, in and among so many axes of batches: every axis steps over all that the
+/// shorter steps reach.
+pub(crate) fn apart(c: &Contraction, batches: usize) -> bool {
+    let batches = c.batches.iter().take(batches).map(|axis| (axis.extent, axis.out));
+    let axes = c.rows.iter().map(|axis| (axis.extent, axis.out)).chain(batches).enumerate();
+    let axes = axes.filter(|(_, (extent, _))| *extent > 1);
+    axes.clone().all(|(i, (_, step))| {
+        let shorter = axes.clone().filter(|(j, (_, other))| (*other, *j) < (step, i));
+        let reach = shorter.map(|(_, (extent, other))| other.saturating_mul(extent - 1));
+        reach.fold(c.cols, usize::saturating_add) <= step
+    })
 }
 
 /// Batches, and in each of them ranges of rows and of columns.
@@ -78,6 +98,18 @@ mod tests {
     use super::super::{Batch, RowAxis};
     use super::*;
     use std::vec;
+
+    #[test]
+    fn rows_and_batches_may_interleave_but_not_overlap() {
+        let mut c = Contraction { cols: 8, ..Contraction::NEW };
+        c.rows[3] = RowAxis { extent: 5, out: 16, ..RowAxis::ONE };
+        c.batches[1] = Batch { extent: 2, out: 8, ..Batch::ONE };
+        assert!(apart(&c, 2), "two groups of channels");
+        c.batches[1].out = 7;
+        assert!(apart(&c, 0) && !apart(&c, 2));
+        c.rows[2] = RowAxis { extent: 3, out: 0, ..RowAxis::ONE };
+        assert!(!apart(&c, 0));
+    }
 
     #[test]
     fn parts_cover_everything_once() {

@@ -4,7 +4,7 @@ use super::lines::Lines;
 use super::{Divisor, Operation};
 use crate::contraction::job::{Job, Place, offset};
 use crate::contraction::kernel::Args;
-use crate::contraction::parts::{Parts, Shared};
+use crate::contraction::parts::{self, Parts, Shared};
 use crate::contraction::table::{BLOCK, EMPTY, Row, fill, step, valid_rows};
 use crate::contraction::{Contraction, Epilogue, Then};
 use crate::cx::Cx;
@@ -45,6 +45,7 @@ pub(super) unsafe fn run(
     let work = c.m().saturating_mul(taps).saturating_mul(c.cols).saturating_mul(batches);
     // Whole lines have runs of the same taps.
     let line = c.rows.iter().rev().map(|axis| axis.extent).find(|extent| *extent > 1).unwrap_or(1);
+    let cx = parts::context(c, cx);
     let parts = Parts::new(c, cx.parts(work, WORK), (line, c.cols.max(1)), 1);
     let depthwise = matches!(operation, Operation::Depthwise) && !epilogue.accumulate;
     let lines = if depthwise { Lines::of(c, cx.isa()) } else { None };

@@ -5,6 +5,7 @@ use crate::blocks::{blocks, blocks_mut};
 use crate::contraction::job::{Job, offset};
 use crate::contraction::kernel::Kernels;
 use crate::contraction::kernels;
+use crate::contraction::parts;
 use crate::contraction::table::{BLOCK, Block, EMPTY, fill, step};
 use crate::contraction::{Contraction, Epilogue, RowAxis, Then, Tile};
 use crate::cx::Cx;
@@ -71,7 +72,7 @@ pub(super) unsafe fn run(
     let data = scratch.as_mut_ptr();
     let run = Run {
         shape,
-        cx,
+        cx: parts::context(c, cx),
         a: a.as_ptr().wrapping_offset(c.a_offset),
         w: w.as_ptr(),
         out: out.as_mut_ptr().wrapping_add(c.out_offset),
