@@ -1,6 +1,15 @@
 //! Micro-kernels for lines: neighbouring outputs share the pixels that they read, and each weight is loaded once for all.
 // Register tiles are indexed by constants: iterators over several of them at once hide that.
 #![allow(clippy::needless_range_loop)]
+// Targets without vectors have none of these kernels.
+#![cfg_attr(
+    not(any(
+        all(target_arch = "x86_64", target_feature = "sse2"),
+        all(target_arch = "aarch64", target_feature = "neon"),
+        all(target_arch = "wasm32", target_feature = "simd128")
+    )),
+    allow(dead_code, unused_macros)
+)]
 
 use super::kernel::TapAt;
 use crate::isa::Isa;
