@@ -359,22 +359,25 @@ unsafe fn finish_part<S: Simd, const MR: usize, const NV: usize>(
     rows: &[Row; MR],
     acc: &[[S::F32; NV]; MR],
 ) {
-    for v in 0..NV {
-        let n = args.cols.saturating_sub(v * S::LANES).min(S::LANES);
-        // SAFETY: the caller promises `cols` columns at each of these addresses; `n` of them are in this vector.
-        let part = |from: *const f32| unsafe {
-            s.load_partial(core::slice::from_raw_parts(from.wrapping_add(v * S::LANES), n))
-        };
-        let bias = if args.bias.is_null() { s.splat(0.0) } else { part(args.bias) };
-        for i in 0..MR {
-            let mut x = s.add(acc[i][v], bias);
+    // Iterators, because bounds checks of indices stay in at `opt-level = "z"`.
+    for (row, sums) in rows.iter().zip(acc) {
+        for (v, sum) in sums.iter().enumerate() {
+            let n = args.cols.saturating_sub(v * S::LANES).min(S::LANES);
+            // SAFETY: the caller promises `cols` columns at each of these addresses; `n` of them are in this vector.
+            let part = |from: *const f32| unsafe {
+                s.load_partial(core::slice::from_raw_parts(from.wrapping_add(v * S::LANES), n))
+            };
+            let mut x = *sum;
+            if !args.bias.is_null() {
+                x = s.add(x, part(args.bias));
+            }
             if !args.residual.is_null() {
-                x = s.add(x, part(args.residual.wrapping_add(rows[i].residual)));
+                x = s.add(x, part(args.residual.wrapping_add(row.residual)));
             }
             if let Some((low, high)) = args.clamp {
                 x = s.min(s.splat(high), s.max(s.splat(low), x));
             }
-            let to = args.out.wrapping_add(rows[i].out).wrapping_add(v * S::LANES);
+            let to = args.out.wrapping_add(row.out).wrapping_add(v * S::LANES);
             // SAFETY: as above.
             s.store_partial(unsafe { core::slice::from_raw_parts_mut(to, n) }, x);
         }
