@@ -10,8 +10,9 @@ use crate::math::{ceil_div_usize, floor_div_usize};
 use crate::raw::{Dst, Src};
 use core::ops::Range;
 
-/// Bytes of the left operand per block: a share of the second-level cache.
-const BLOCK_BYTES: usize = 768 * 1024;
+/// Bytes of the left operand per block: most of a second-level cache of 2 MiB. Where the cache is smaller, rows come from the
+/// next one, which costs less than reading all weights once more.
+const BLOCK_BYTES: usize = 1600 * 1024;
 /// Floats of a panel that is fetched while the one before is in use.
 const NEXT_FLOATS: usize = 80 * 1024;
 /// Weights that the second-level cache holds beside the data.
