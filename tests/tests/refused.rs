@@ -1,7 +1,11 @@
 //! What the compiler refuses, some of it although OpenVINO accepts it, and what it says.
 
+use include_ir_compiler::element::ElementType;
+use include_ir_compiler::program::interpret::interpret;
 use include_ir_compiler::source::Source;
-use include_ir_compiler::{Options, compile};
+use include_ir_compiler::tensor::Tensor;
+use include_ir_compiler::{Options, compile, stages};
+use std::path::Path;
 
 fn errors(xml: &str) -> Vec<String> {
     let source = Source::from_memory("model.xml", xml, vec![0; 64]).unwrap();
@@ -89,4 +93,36 @@ fn inputs_and_outputs_have_an_opset_too() {
     let edge = r#"<edge from-layer="0" from-port="0" to-layer="9" to-port="0"/>"#;
     let text = net(&NUMBERS.replace("opset1", "1.5"), edge);
     assert_eq!(errors(&text), ["unknown opset `1.5`"]);
+}
+
+/// Axes that are data: a run computes with valid ones, and with no others.
+#[test]
+fn axes_of_a_run_are_in_range_and_named_once() {
+    let run = |case: &str, axes: [i64; 2]| {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("cases").join(case).join("model.xml");
+        let program = stages::program(&Source::from_path(&path, None).unwrap(), &Options::default()).unwrap();
+        let tensor = |(buffer, _): &(_, _)| {
+            let buffer = program.buffer(*buffer);
+            let dims: Vec<usize> = buffer.dims.iter().map(|dim| dim.as_usize().unwrap()).collect();
+            let bytes = match buffer.element {
+                ElementType::I64 => axes.iter().flat_map(|axis| axis.to_le_bytes()).collect(),
+                element => vec![0; element.storage_bytes(dims.iter().product()).unwrap()],
+            };
+            Tensor::new(buffer.element, dims, bytes.into()).unwrap()
+        };
+        let inputs: Vec<Tensor> = program.inputs.iter().map(tensor).collect();
+        interpret(&program, &inputs)
+    };
+    for (case, valid) in [
+        ("reduce/run_time_axes_reducemax_keep_two", [0, -1]),
+        ("reduce/run_time_axes_reducesum_two", [0, -1]),
+        ("sizes_of_data/squeeze", [0, -2]),
+        ("sizes_of_data/unsqueeze", [0, -1]),
+    ] {
+        run(case, valid).unwrap_or_else(|problem| panic!("{case}: {problem}"));
+        for wrong in [[0, 0], [0, 7], [1, -9], [i64::MAX, 0], [1, i64::MIN]] {
+            let problem = run(case, wrong).expect_err(case);
+            assert!(problem.contains("a size that"), "{case} {wrong:?}: {problem}");
+        }
+    }
 }

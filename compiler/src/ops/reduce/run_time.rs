@@ -8,8 +8,9 @@ use super::Reduce;
 use crate::diag::{Diagnostic, codes};
 use crate::dim::{Dim, product};
 use crate::fact::Fact;
+use crate::op::open_axes::OpenAxes;
 use crate::op::operands::shape_error;
-use crate::op::{InferContext, open_axes, typing};
+use crate::op::{InferContext, typing};
 use crate::program::BufferId;
 use crate::program::builder::Builder;
 use crate::program::nest::Const;
@@ -36,21 +37,21 @@ impl Reduce {
     pub(super) fn lower_open(&self, builder: &mut Builder) -> Result<(), Diagnostic> {
         let (x, axes, out) = (builder.input(0)?, builder.input(1)?, builder.output(0)?);
         let dims = builder.dims(x);
-        let reduced = open_axes::flags(builder, axes, dims.len())?;
+        let reduced = OpenAxes::read(builder, axes, dims.len())?;
         let variables = match self.keep_dims {
             true => (0..dims.len()).map(|d| builder.found(out, d)).collect::<Result<_, _>>()?,
             false => dims.iter().map(|dim| builder.fresh("reduced", 0, dim.upper_bound().max(1))).collect::<Vec<_>>(),
         };
         let kept: Vec<Dim> = variables.iter().map(|variable| Dim::variable(*variable)).collect();
-        builder.find_sizes(variables, |n, d| {
-            let (reduced, one) = (open_axes::flag(n, reduced, d)?, n.constant(Const::I64(1)));
+        reduced.find_sizes(builder, variables, |n, d| {
+            let (reduced, one) = (reduced.names(n, d)?, n.constant(Const::I64(1)));
             let size = n.index(dims.get(d).unwrap_or(&Dim::constant(1)));
             Ok(n.select(reduced, one, size))
         })?;
         let result = if self.keep_dims { out } else { builder.temporary(builder.element(out), kept.clone()) };
         self.reduce_open(builder, x, result, &kept)?;
         if !self.keep_dims {
-            open_axes::find_left(builder, reduced, &dims, out)?;
+            reduced.find_left(builder, &dims, out)?;
             builder.reshape(result, out);
         }
         Ok(())

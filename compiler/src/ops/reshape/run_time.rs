@@ -9,7 +9,7 @@ use crate::element::ElementType;
 use crate::fact::Fact;
 use crate::op::InferContext;
 use crate::op::found;
-use crate::op::open_axes;
+use crate::op::open_axes::OpenAxes;
 use crate::op::operands::{operand, require_equal, unflatten};
 use crate::program::builder::{Builder, NestBuilder};
 use crate::program::nest::{Binary, Const, Node};
@@ -77,25 +77,18 @@ pub(super) fn reshape(builder: &mut Builder, special_zero: bool) -> Result<(), D
 pub(super) fn squeeze(builder: &mut Builder) -> Result<(), Diagnostic> {
     let (x, out) = (builder.input(0)?, builder.output(0)?);
     let (dims, list) = (builder.dims(x), builder.input(1)?);
-    let squeezed = open_axes::flags(builder, list, dims.len())?;
-    open_axes::find_left(builder, squeezed, &dims, out)
+    OpenAxes::read(builder, list, dims.len())?.find_left(builder, &dims, out)
 }
 
 /// Finds the dimensions between which an Unsqueeze inserts others.
 pub(super) fn unsqueeze(builder: &mut Builder) -> Result<(), Diagnostic> {
     let (x, out) = (builder.input(0)?, builder.output(0)?);
     let (dims, list, rank) = (builder.dims(x), builder.input(1)?, builder.dims(out).len());
-    let inserted = open_axes::flags(builder, list, rank)?;
+    let inserted = OpenAxes::read(builder, list, rank)?;
     let sizes = (0..rank).map(|axis| builder.found(out, axis)).collect::<Result<_, _>>()?;
-    builder.find_sizes(sizes, |n, i| {
-        let (zero, one) = (n.constant(Const::I64(0)), n.constant(Const::I64(1)));
-        let mut place = zero;
-        for before in 0..i {
-            let new = open_axes::flag(n, inserted, before)?;
-            let step = n.select(new, zero, one);
-            place = n.binary(Binary::Add, place, step);
-        }
-        let (new, size) = (open_axes::flag(n, inserted, i)?, element_of(n, &dims, place));
+    inserted.find_sizes(builder, sizes, |n, i| {
+        let (new, place, one) = (inserted.names(n, i)?, inserted.before(n, i, false)?, n.constant(Const::I64(1)));
+        let size = element_of(n, &dims, place);
         Ok(n.select(new, one, size))
     })
 }
