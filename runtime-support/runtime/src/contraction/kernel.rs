@@ -5,7 +5,7 @@
 use super::Contraction;
 use super::job::MOST_ROWS;
 use super::table::{Row, valid_rows};
-use crate::simd::Simd;
+use crate::simd::{Simd, load_first, store_first};
 
 /// Length of the row of zeros that stands for padding; longer runs are cut.
 const ZEROS: usize = if cfg!(target_pointer_width = "64") { 256 } else { 32 };
@@ -362,11 +362,9 @@ unsafe fn finish_part<S: Simd, const MR: usize, const NV: usize>(
     // Iterators, because bounds checks of indices stay in at `opt-level = "z"`.
     for (row, sums) in rows.iter().zip(acc) {
         for (v, sum) in sums.iter().enumerate() {
-            let n = args.cols.saturating_sub(v * S::LANES).min(S::LANES);
-            // SAFETY: the caller promises `cols` columns at each of these addresses; `n` of them are in this vector.
-            let part = |from: *const f32| unsafe {
-                s.load_partial(core::slice::from_raw_parts(from.wrapping_add(v * S::LANES), n))
-            };
+            let n = args.cols.saturating_sub(v * S::LANES);
+            // SAFETY: the caller promises `cols` columns at each of these addresses; `n` of them from this vector on.
+            let part = |from: *const f32| unsafe { load_first(s, from.wrapping_add(v * S::LANES), n) };
             let mut x = *sum;
             if !args.bias.is_null() {
                 x = s.add(x, part(args.bias));
@@ -379,7 +377,7 @@ unsafe fn finish_part<S: Simd, const MR: usize, const NV: usize>(
             }
             let to = args.out.wrapping_add(row.out).wrapping_add(v * S::LANES);
             // SAFETY: as above.
-            s.store_partial(unsafe { core::slice::from_raw_parts_mut(to, n) }, x);
+            unsafe { store_first(s, to, n, x) };
         }
     }
 }

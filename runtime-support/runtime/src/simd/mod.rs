@@ -22,6 +22,32 @@ pub trait WithSimd {
     fn run<S: Simd>(self, s: S) -> Self::Output;
 }
 
+/// A vector of the first numbers from an address: `left` of them, or all its lanes if there are as many.
+///
+/// # Safety
+/// `left` numbers from `from` on are valid.
+#[inline(always)]
+pub(crate) unsafe fn load_first<S: Simd>(s: S, from: *const f32, left: usize) -> S::F32 {
+    // SAFETY: promised by the caller.
+    unsafe { if left >= S::LANES { s.load(from) } else { s.load_partial(core::slice::from_raw_parts(from, left)) } }
+}
+
+/// Stores the first numbers of a vector: `left` of them, or all if there is room.
+///
+/// # Safety
+/// `left` numbers from `to` on are valid and borrowed exclusively.
+#[inline(always)]
+pub(crate) unsafe fn store_first<S: Simd>(s: S, to: *mut f32, left: usize, v: S::F32) {
+    // SAFETY: promised by the caller.
+    unsafe {
+        if left >= S::LANES {
+            s.store(to, v);
+        } else {
+            s.store_partial(core::slice::from_raw_parts_mut(to, left), v);
+        }
+    }
+}
+
 /// Vector operations of one instruction set. A value of the type proves that the machine has it.
 ///
 /// # Safety

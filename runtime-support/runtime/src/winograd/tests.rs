@@ -130,6 +130,40 @@ fn random_convolutions_match_the_definition_on_every_isa() {
     }
 }
 
+/// The figures of docs/accuracy.md.
+#[test]
+fn errors_are_as_documented() {
+    let (depth, cols, size) = (256, 16, 8);
+    for (tile, most) in [(2, 2e-6), (4, 2e-5)] {
+        let (line, pixel) = (((size + 2) * depth) as isize, depth as isize);
+        let row = |a, out| RowAxis { extent: size, a, out, residual: out };
+        let product = Contraction {
+            rows: [RowAxis::ONE, row(line, size * cols), row(pixel, cols), RowAxis::ONE],
+            taps: [Tap::ONE, Tap::ONE, Tap { extent: 3, a: line }, Tap { extent: 3, a: pixel }],
+            depth,
+            cols,
+            panel: 16,
+            ..Contraction::NEW
+        };
+        let shape = Winograd { product, axes: [1, 2], tile, block: 16, chunk: 16 };
+        let (a_len, out_len) = ((size + 2) * (size + 2) * depth, size * size * cols);
+        let case = Case { shape, a_len, out_len, size: [size; 2] };
+        let mut r = Random(7);
+        let (a, w) = (r.floats(a_len), r.floats(9 * depth * cols));
+        let mut packed = vec![0.0; shape.weights_len()];
+        pack_winograd(&shape, &mut packed, |tap, d, n| w[(tap * depth + d) * cols + n]);
+        let (mut scratch, mut out) = (vec![0.0; shape.scratch_len()], vec![0.0; out_len]);
+        shape.run(Cx::detect(), a[..].src(), &packed, &mut scratch, Dst::from_slice(&mut out), Epilogue::NONE);
+        let (mut error, mut largest) = (0.0f64, 0.0f64);
+        for (at, out) in out.iter().enumerate() {
+            let (want, _) = case.definition(&a, &w, at / cols, at % cols);
+            (error, largest) = (error.max((f64::from(*out) - want).abs()), largest.max(want.abs()));
+        }
+        std::println!("F({tile}x{tile}): {:.1e} of the largest result", error / largest);
+        assert!(error > 0.0 && error <= most * largest, "F({tile}x{tile}): {error} of {largest}");
+    }
+}
+
 #[test]
 fn what_does_not_fit_does_nothing() {
     let mut r = Random(99);

@@ -2,7 +2,7 @@
 // Tiles in registers are indexed by constants: iterators over several of them at once hide that.
 #![allow(clippy::needless_range_loop)]
 
-use crate::simd::{Simd, WithSimd};
+use crate::simd::{Simd, WithSimd, load_first, store_first};
 
 /// Columns that are transformed back before they are finished.
 pub(super) const GROUP: usize = 32;
@@ -111,13 +111,7 @@ impl Data<'_> {
                     let (start, mask) = from[(y * N + x) % 36];
                     let at = start.wrapping_add(channel & mask);
                     // SAFETY: the pixel's channels, or zeros, of which there is a vector.
-                    line[y] = unsafe {
-                        if left >= S::LANES {
-                            s.load(at)
-                        } else {
-                            s.load_partial(core::slice::from_raw_parts(at, left))
-                        }
-                    };
+                    line[y] = unsafe { load_first(s, at, left) };
                 }
                 let line = along(line);
                 for y in 0..N {
@@ -129,13 +123,7 @@ impl Data<'_> {
                 for x in 0..N {
                     let at = self.to.wrapping_add((y * N + x) * self.plane + channel);
                     // SAFETY: there is room for the tile's channels at every position.
-                    unsafe {
-                        if left >= S::LANES {
-                            s.store(at, line[x]);
-                        } else {
-                            s.store_partial(core::slice::from_raw_parts_mut(at, left), line[x]);
-                        }
-                    }
+                    unsafe { store_first(s, at, left, line[x]) };
                 }
             }
             channel += S::LANES;
@@ -269,13 +257,8 @@ impl Finish {
         let mut column = 0;
         while column < self.cols {
             let left = self.cols - column;
-            let read = |from: *const f32| {
-                let at = from.wrapping_add(column);
-                // SAFETY: `left` numbers are valid, as promised by the caller.
-                unsafe {
-                    if left >= S::LANES { s.load(at) } else { s.load_partial(core::slice::from_raw_parts(at, left)) }
-                }
-            };
+            // SAFETY: `left` numbers are valid, as promised by the caller.
+            let read = |from: *const f32| unsafe { load_first(s, from.wrapping_add(column), left) };
             let mut value = read(values);
             if !self.bias.is_null() {
                 value = s.add(value, read(self.bias));
@@ -292,13 +275,7 @@ impl Finish {
             }
             let to = if self.keep { values } else { out }.wrapping_add(column);
             // SAFETY: as above.
-            unsafe {
-                if left >= S::LANES {
-                    s.store(to, value);
-                } else {
-                    s.store_partial(core::slice::from_raw_parts_mut(to, left), value);
-                }
-            }
+            unsafe { store_first(s, to, left, value) };
             column += S::LANES;
         }
     }
