@@ -96,20 +96,13 @@ impl Team {
     #[must_use]
     pub fn new(threads: usize) -> Team {
         let mut handles = Vec::new();
-        let team = Team::spawned_by(threads, |worker| {
+        let mut crew = Crew::start(threads, |worker| {
             let thread = std::thread::Builder::new().name("include-ir".into());
             let started = thread.spawn(worker);
             started.map(|handle| handles.push(handle)).is_ok()
         });
-        let mut crew = Arc::into_inner(team.0);
-        if let Some(crew) = &mut crew {
-            crew.workers = handles;
-        }
-        // Nobody else has seen the team, so it is ours.
-        match crew {
-            Some(crew) => Team(Arc::new(crew)),
-            None => Team::spawned_by(1, |_| false),
-        }
+        crew.workers = handles;
+        Team(Arc::new(crew))
     }
 
     /// A team whose `threads - 1` workers are started by `spawn`, which says whether it did: threads with an affinity or
@@ -117,27 +110,8 @@ impl Team {
     ///
     /// A worker occupies its thread until the team is gone.
     #[must_use]
-    pub fn spawned_by(threads: usize, mut spawn: impl FnMut(Box<dyn FnOnce() + Send>) -> bool) -> Team {
-        let threads = threads.clamp(1, MOST);
-        // Threads that share processors must not spin.
-        let processors = std::thread::available_parallelism().map_or(1, usize::from);
-        let shared = Arc::new(Shared {
-            state: Apart(AtomicUsize::new(0)),
-            next: Apart(AtomicUsize::new(0)),
-            job: UnsafeCell::new(Job { work: &|_| {}, parts: 0 }),
-            busy: AtomicBool::new(false),
-            stop: AtomicBool::new(false),
-            asleep: AtomicUsize::new(0),
-            bed: Mutex::new(()),
-            alarm: Condvar::new(),
-            spin: if threads <= processors { SPIN } else { Duration::ZERO },
-        });
-        let mut started = 1;
-        for _ in 1..threads {
-            let worker = Arc::clone(&shared);
-            started += usize::from(spawn(Box::new(move || worker.serve())));
-        }
-        Team(Arc::new(Crew { shared, workers: Vec::new(), threads: started }))
+    pub fn spawned_by(threads: usize, spawn: impl FnMut(Box<dyn FnOnce() + Send>) -> bool) -> Team {
+        Team(Arc::new(Crew::start(threads, spawn)))
     }
 
     /// Threads that work at once, at most.
@@ -166,6 +140,32 @@ impl Team {
         shared.take_parts(&job);
         drop(lead);
         true
+    }
+}
+
+impl Crew {
+    /// Starts workers, as many as `spawn` says.
+    fn start(threads: usize, mut spawn: impl FnMut(Box<dyn FnOnce() + Send>) -> bool) -> Crew {
+        let threads = threads.clamp(1, MOST);
+        // Threads that share processors must not spin.
+        let processors = std::thread::available_parallelism().map_or(1, usize::from);
+        let shared = Arc::new(Shared {
+            state: Apart(AtomicUsize::new(0)),
+            next: Apart(AtomicUsize::new(0)),
+            job: UnsafeCell::new(Job { work: &|_| {}, parts: 0 }),
+            busy: AtomicBool::new(false),
+            stop: AtomicBool::new(false),
+            asleep: AtomicUsize::new(0),
+            bed: Mutex::new(()),
+            alarm: Condvar::new(),
+            spin: if threads <= processors { SPIN } else { Duration::ZERO },
+        });
+        let mut started = 1;
+        for _ in 1..threads {
+            let worker = Arc::clone(&shared);
+            started += usize::from(spawn(Box::new(move || worker.serve())));
+        }
+        Crew { shared, workers: Vec::new(), threads: started }
     }
 }
 
