@@ -55,6 +55,8 @@ models! {
     swish_behind_convolution: "cases/convolution/scale_shift_swish/model.xml", 100, 1e-5, out0;
     inverted_residual: "cases/group_convolution/inverted_residual/model.xml", 288, 1e-5, out0;
     depthwise: "cases/group_convolution/depthwise_bias_clamp/model.xml", 576, 1e-5, out0;
+    minimal_filtering: "cases/minimal_filtering/epilogues/model.xml", 7344, 1e-4, out0;
+    chain: "cases/chain/stem_and_pool/model.xml", 12276, 1e-5, out0;
     dense: "cases/matmul/dense_gelu_dense/model.xml", 160, 1e-5, out0;
     max_pool: "cases/max_pool/v1_3x3_padded/model.xml", 84, 0.0, out0;
     average_pool: "cases/avg_pool/v1_3x3_padded_include/model.xml", 84, 1e-6, out0;

@@ -8,6 +8,7 @@
 use expect_test::expect_file;
 use include_ir_compiler::source::Source;
 use include_ir_compiler::{Options, compile};
+use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -81,8 +82,8 @@ fn bench(model: &Path, isa: &str, more: &[&str]) -> Result<BTreeMap<String, u64>
         return Err(String::from_utf8_lossy(&output.stderr).into_owned());
     }
     let text = std::fs::read_to_string(&file).map_err(|error| error.to_string())?;
-    let fields = text.trim().trim_matches(['{', '}']).split(',').filter_map(|field| field.split_once(':'));
-    Ok(fields.filter_map(|(key, value)| Some((key.trim_matches('"').to_owned(), value.parse().ok()?))).collect())
+    let fields: BTreeMap<String, Value> = serde_json::from_str(&text).map_err(|error| error.to_string())?;
+    Ok(fields.into_iter().filter_map(|(key, value)| Some((key, value.as_u64()?))).collect())
 }
 
 fn on_demand(what: &str) -> bool {

@@ -121,7 +121,7 @@ fn unsafe_stands_in_the_runtime_and_is_explained() {
             if !allowed {
                 problems.push(format!("{path}:{}: unsafe outside the runtime", i + 1));
             }
-            let block = line.contains("unsafe {") && !path.starts_with("tests/");
+            let block = (line.contains("unsafe {") || line.contains("unsafe impl")) && !path.starts_with("tests/");
             let explained =
                 lines[i.saturating_sub(5)..=i].iter().any(|l| l.contains("SAFETY") || l.contains("# Safety"));
             if block && !explained {

@@ -3,7 +3,7 @@
 use super::pack::{Values, f32_tensor, flattened};
 use crate::dim::{Dim, product};
 use crate::element::ElementType;
-use crate::program::kernel::{Description, Kernel, KernelKind, Part, WindowBound, Winograd};
+use crate::program::kernel::{Description, Kernel, KernelKind, WindowBound, Winograd};
 use crate::program::{BufferId, Program, Role};
 use include_ir_runtime::__private::v1 as runtime;
 
@@ -16,7 +16,7 @@ const TRANSFORMED: f64 = 0.25;
 const WEIGHT: f64 = 0.25;
 /// Rows of the largest register tile.
 const TILE_ROWS: i64 = 12;
-/// Bytes of the second-level cache.
+/// Bytes that data, sums and weights of a block share: half of the second-level cache of a server, all of a smaller one.
 const CACHE: usize = 1024 * 1024;
 /// Bytes of it that transformed data and sums may take while weights stream through it.
 const STREAMED: usize = CACHE * 5 / 8;
@@ -43,7 +43,7 @@ pub(super) fn contraction(
     let source = kernel.buffer_of(*weights)?;
     let tensor = program.buffer(source).constant()?.clone();
     let values = Values::new(&tensor)?;
-    let form = form(kernel, description)?;
+    let form = form(description)?;
     let direct = form.direct();
     let (cost, tile) = [2, 4].map(|tile| (form.filtered(tile), tile)).into_iter().min_by(|a, b| a.0.total_cmp(&b.0))?;
     if cost >= direct {
@@ -64,9 +64,9 @@ pub(super) fn contraction(
 
 /// The form that the kernel takes: two tap axes of extent 3 that slide without gaps along the last two row axes, and
 /// constant sizes but for those of the image.
-fn form(kernel: &Kernel, d: &Description) -> Option<Form> {
+fn form(d: &Description) -> Option<Form> {
     let [first, second] = d.taps.as_slice() else { return None };
-    if !d.batches.iter().all(|axis| axis.extent.is(1)) || kernel.parts.contains(&Part::Batch) && d.batches.len() > 2 {
+    if !d.batches.iter().all(|axis| axis.extent.is(1)) {
         return None;
     }
     let last = d.rows.iter().rposition(|axis| !axis.extent.is(1))?;
