@@ -51,6 +51,33 @@ fn pixels_of_4<S: Simd>(s: S, m: [S::F32; 6]) -> [S::F32; 4] {
     ]
 }
 
+/// Transforms N x N vectors along both axes to T x T: `load(y, x)` gives them, `store(y, x, ..)` takes them.
+#[inline(always)]
+fn both_axes<S: Simd, const N: usize, const T: usize>(
+    s: S,
+    load: impl Fn(usize, usize) -> S::F32,
+    along: &impl Fn([S::F32; N]) -> [S::F32; T],
+    mut store: impl FnMut(usize, usize, S::F32),
+) {
+    let mut half = [[s.splat(0.0); N]; T];
+    for x in 0..N {
+        let mut line = [s.splat(0.0); N];
+        for y in 0..N {
+            line[y] = load(y, x);
+        }
+        let line = along(line);
+        for y in 0..T {
+            half[y][x] = line[y];
+        }
+    }
+    for y in 0..T {
+        let line = along(half[y]);
+        for x in 0..T {
+            store(y, x, line[x]);
+        }
+    }
+}
+
 /// The input pixels under a tile: where each lies, or `None` in the padding.
 pub(super) type Pixels = [Option<*const f32>; 36];
 
@@ -104,28 +131,22 @@ impl Data<'_> {
         let mut channel = 0;
         while channel < self.channels {
             let left = self.channels - channel;
-            let mut half = [[s.splat(0.0); N]; N];
-            for x in 0..N {
-                let mut line = [s.splat(0.0); N];
-                for y in 0..N {
+            both_axes(
+                s,
+                #[inline(always)]
+                |y: usize, x: usize| {
                     let (start, mask) = from[(y * N + x) % 36];
-                    let at = start.wrapping_add(channel & mask);
                     // SAFETY: the pixel's channels, or zeros, of which there is a vector.
-                    line[y] = unsafe { load_first(s, at, left) };
-                }
-                let line = along(line);
-                for y in 0..N {
-                    half[y][x] = line[y];
-                }
-            }
-            for y in 0..N {
-                let line = along(half[y]);
-                for x in 0..N {
+                    unsafe { load_first(s, start.wrapping_add(channel & mask), left) }
+                },
+                &along,
+                #[inline(always)]
+                |y: usize, x: usize, v: S::F32| {
                     let at = self.to.wrapping_add((y * N + x) * self.plane + channel);
                     // SAFETY: there is room for the tile's channels at every position.
-                    unsafe { store_first(s, at, left, line[x]) };
-                }
-            }
+                    unsafe { store_first(s, at, left, v) };
+                },
+            );
             channel += S::LANES;
         }
     }
@@ -206,26 +227,21 @@ impl Sums<'_> {
         let mut column = 0;
         // A vector may reach beyond the columns: into the next tile, or the gap behind the last one.
         while column < self.cols.min(GROUP) {
-            let mut half = [[s.splat(0.0); N]; T];
-            for x in 0..N {
-                let mut line = [s.splat(0.0); N];
-                for y in 0..N {
+            let to = self.to.as_mut_ptr();
+            both_axes(
+                s,
+                #[inline(always)]
+                |y: usize, x: usize| {
                     // SAFETY: promised by the caller.
-                    line[y] = unsafe { s.load(self.from.wrapping_add((y * N + x) * self.plane + column)) };
-                }
-                let line = along(line);
-                for y in 0..T {
-                    half[y][x] = line[y];
-                }
-            }
-            for y in 0..T {
-                let line = along(half[y]);
-                for x in 0..T {
-                    let at = self.to.as_mut_ptr().wrapping_add((y * T + x) * GROUP + column);
+                    unsafe { s.load(self.from.wrapping_add((y * N + x) * self.plane + column)) }
+                },
+                &along,
+                #[inline(always)]
+                |y: usize, x: usize, v: S::F32| {
                     // SAFETY: at most 16 pixels, and the columns end at GROUP.
-                    unsafe { s.store(at, line[x]) };
-                }
-            }
+                    unsafe { s.store(to.wrapping_add((y * T + x) * GROUP + column), v) };
+                },
+            );
             column += S::LANES;
         }
     }
