@@ -305,7 +305,9 @@ pub(crate) unsafe fn finish<S: Simd, const MR: usize, const NV: usize>(
             return;
         }
         if stores_in_part::<S>() && args.cols < NV * S::LANES {
-            return finish_part::<S, MR, NV>(s, args, rows, acc);
+            // A copy: its loops may stay loops, and what they index lies in memory.
+            let sums = *acc;
+            return finish_part::<S, MR, NV>(s, args, rows, &sums);
         }
         if !args.bias.is_null() {
             for v in 0..NV {
