@@ -1,7 +1,9 @@
-//! `docs/ops.md`: every operation of opset1 to opset16, what of it works, and how the committed cases compute it.
+//! `docs/ops.md`: every operation of opset1 to opset16, what of it works, and how the committed cases compute it;
+//! `docs/modes.md`: every mode of them, and the cases that show it.
 //!
-//! `INCLUDE_IR_UPDATE=1 cargo test -p include-ir-tests --test operations` writes the document.
+//! `INCLUDE_IR_UPDATE=1 cargo test -p include-ir-tests --test operations` writes the documents.
 
+use cases::Use;
 use include_ir_compiler::diag::Diagnostics;
 use include_ir_compiler::op::{OpDef, Support, row};
 use include_ir_compiler::ops::FAMILIES;
@@ -10,8 +12,20 @@ use include_ir_compiler::program::{Program, Step, StepKind};
 use include_ir_compiler::read::{self, Layer, Net};
 use include_ir_compiler::source::Source;
 use include_ir_compiler::{Options, stages};
+use modes::Modes;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
+
+#[path = "operations/cases.rs"]
+mod cases;
+#[path = "operations/modes.rs"]
+mod modes;
+#[path = "operations/modes_document.rs"]
+mod modes_document;
+#[path = "operations/questions.rs"]
+mod questions;
+#[path = "operations/types.rs"]
+mod types;
 
 /// The last opset of the list.
 const LAST_OPSET: u8 = 16;
@@ -90,16 +104,51 @@ fn the_tables_agree_with_the_opsets() {
 
 #[test]
 fn the_document_is_fresh() {
-    let path = root().join("docs/ops.md");
-    let text = document(&seen());
+    fresh("docs/ops.md", &document(&seen()));
+}
+
+#[test]
+fn every_mode_has_a_case_or_a_reason() {
+    let modes = modes();
+    let problems: Vec<String> = modes.iter().flat_map(open).collect();
+    println!("{} modes are open\n{}", problems.len(), problems.join("\n"));
+    fresh("docs/modes.md", &modes_document::document(&modes));
+}
+
+/// The modes of all operation versions, by name.
+fn modes() -> Vec<Modes> {
+    let folders: Vec<PathBuf> = models().iter().filter_map(|model| Some(model.parent()?.to_owned())).collect();
+    let uses: Vec<Use> = folders.iter().enumerate().flat_map(|(i, folder)| cases::uses(folder, i)).collect();
+    let mut by_row: BTreeMap<(&str, u8), (&'static OpDef, Vec<&Use>)> =
+        rows().map(|row| ((row.name, row.version), (row, Vec::new()))).collect();
+    for used in &uses {
+        if let Some((_, list)) = by_row.get_mut(&(used.row.name, used.row.version)) {
+            list.push(used);
+        }
+    }
+    by_row.values().map(|(row, uses)| Modes::of(row, uses)).collect()
+}
+
+/// What no case shows and no rule explains.
+fn open(modes: &Modes) -> Vec<String> {
+    let row = format!("{}-{}", modes.row.name, modes.row.version);
+    let gaps = modes.gaps().into_iter().filter(|(_, value)| value.reason.is_none());
+    let gaps = gaps.map(|(what, value)| format!("{row}: no case for {what} {}", value.name));
+    let none = (modes.cases == 0).then(|| format!("{row}: no case"));
+    none.into_iter().chain(gaps).collect()
+}
+
+/// Compares a document with its file, or writes it.
+fn fresh(name: &str, text: &str) {
+    let path = root().join(name);
     if std::env::var_os("INCLUDE_IR_UPDATE").is_some() {
-        std::fs::write(&path, &text).expect("docs/ops.md can be written");
+        std::fs::write(&path, text).unwrap_or_else(|error| panic!("{name}: {error}"));
     }
     let found = std::fs::read_to_string(&path).unwrap_or_default();
     let stale = text.lines().zip(found.lines()).find(|(new, old)| new != old);
     assert!(
         text == found,
-        "docs/ops.md is out of date: run `INCLUDE_IR_UPDATE=1 cargo test -p include-ir-tests --test operations`; \
+        "{name} is out of date: run `INCLUDE_IR_UPDATE=1 cargo test -p include-ir-tests --test operations`; \
          first difference: {stale:?}"
     );
 }

@@ -138,7 +138,7 @@ impl Op for PRelu {
 }
 
 /// A function of a float and, for some, of scalar operands.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 enum Function {
     /// `x < 0 ? alpha * (exp(x) - 1) : x`.
     Elu(f64),

@@ -176,7 +176,7 @@ fn maximum(attributes: &Attributes, torch: bool, positions: bool) -> Result<Rc<d
     let pool = Pool::parse(attributes, torch, positions)?;
     let positions = match positions {
         true => {
-            Some((attributes.element_type_or("index_element_type", ElementType::I64)?, attributes.int_or("axis", 0)?))
+            Some((attributes.index_type_or("index_element_type", ElementType::I64)?, attributes.int_or("axis", 0)?))
         }
         false => None,
     };

@@ -191,28 +191,23 @@ impl Cell {
 
 /// The activation functions. Lists for two directions may repeat those of the first one.
 fn activations(a: &Attributes, defaults: &[&str]) -> Result<Vec<Activation>, Diagnostic> {
-    let mut names = a.strings_or("activations", defaults)?;
-    if names.is_empty() {
-        names = defaults.iter().map(|name| (*name).to_owned()).collect();
-    }
-    names.iter_mut().for_each(|name| name.make_ascii_lowercase());
+    let names = a.words_or("activations", &["sigmoid", "tanh", "relu", "hardsigmoid"], defaults)?;
     let count = defaults.len();
     let repeated = names.chunks(count).all(|chunk| names.starts_with(chunk));
     if names.len() % count != 0 || names.len() > 2 * count || !repeated {
         return Err(a.invalid("activations", &format!("a list of {count} functions, the same in both directions")));
     }
     let (alpha, beta) = (a.floats_or("activations_alpha", &[])?, a.floats_or("activations_beta", &[])?);
-    let one = |(i, name): (usize, &String)| match name.as_str() {
-        "sigmoid" => Ok(Activation::Sigmoid),
-        "tanh" => Ok(Activation::Tanh),
-        "relu" => Ok(Activation::Relu),
-        "hardsigmoid" => Ok(Activation::HardSigmoid {
+    let one = |(i, name): (usize, &&str)| match *name {
+        "sigmoid" => Activation::Sigmoid,
+        "tanh" => Activation::Tanh,
+        "relu" => Activation::Relu,
+        _ => Activation::HardSigmoid {
             alpha: alpha.get(i).copied().unwrap_or(0.2),
             beta: beta.get(i).copied().unwrap_or(0.5),
-        }),
-        _ => Err(a.invalid("activations", "a list of `sigmoid`, `tanh`, `relu` and `hardsigmoid`")),
+        },
     };
-    names.iter().take(count).enumerate().map(one).collect()
+    Ok(names.iter().take(count).enumerate().map(one).collect())
 }
 
 /// Demands dimensions; sizes that may or may not be equal are compared at run time.

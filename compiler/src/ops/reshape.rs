@@ -24,7 +24,7 @@ pub const OPS: &[OpDef] = &[
     }),
     row("ShapeOf", 1, 1..=2, 1..=1, |_| Ok(Rc::new(ShapeOf { element: ElementType::I64 }))),
     row("ShapeOf", 3, 3..=17, 1..=1, |a| {
-        Ok(Rc::new(ShapeOf { element: a.element_type_or("output_type", ElementType::I64)? }))
+        Ok(Rc::new(ShapeOf { element: a.index_type_or("output_type", ElementType::I64)? }))
     }),
     row("Squeeze", 1, 1..=14, 1..=2, |_| Ok(Rc::new(Squeeze))),
     row("Squeeze", 15, 15..=17, 1..=2, |a| {

@@ -1,5 +1,9 @@
 //! Typed reading of `<data>` attributes for operations; what is not read is reported.
 
+mod question;
+
+pub use question::{Accepts, Question};
+
 use super::number::{self, NumberError};
 use super::shape::{self, Dims};
 use super::{Attribute, Layer};
@@ -17,6 +21,8 @@ pub struct Attributes<'a> {
     layer: &'a Layer,
     asked: RefCell<BTreeSet<String>>,
     warnings: RefCell<Vec<Diagnostic>>,
+    /// What was asked, where that is recorded.
+    questions: Option<RefCell<Vec<Question>>>,
 }
 
 /// Attributes that a message lists at most.
@@ -25,7 +31,24 @@ const LISTED: usize = 20;
 impl<'a> Attributes<'a> {
     /// Nothing is read yet.
     pub fn new(layer: &'a Layer) -> Self {
-        Attributes { layer, asked: RefCell::default(), warnings: RefCell::default() }
+        Attributes { layer, asked: RefCell::default(), warnings: RefCell::default(), questions: None }
+    }
+
+    /// The same, and keeps what is asked and answered: see [`Attributes::questions`].
+    pub fn recording(layer: &'a Layer) -> Self {
+        Attributes { questions: Some(RefCell::default()), ..Attributes::new(layer) }
+    }
+
+    /// The questions about attributes that take one of a few values, in their order; empty unless they were recorded.
+    pub fn questions(self) -> Vec<Question> {
+        self.questions.map(RefCell::into_inner).unwrap_or_default()
+    }
+
+    fn record(&self, name: &str, accepts: impl FnOnce() -> Accepts, answer: Option<&str>) {
+        if let Some(questions) = &self.questions {
+            let answer = answer.map(str::to_owned);
+            questions.borrow_mut().push(Question { name: name.to_owned(), accepts: accepts(), answer });
+        }
     }
 
     /// The layer that holds the attributes.
@@ -84,14 +107,15 @@ impl<'a> Attributes<'a> {
 
     /// `true`, `false`, `1` or `0` in any case.
     pub fn bool(&self, name: &str, default: bool) -> Result<bool, Diagnostic> {
-        let Some(attribute) = self.find(name) else {
-            return Ok(default);
-        };
-        match attribute.value.to_ascii_lowercase().as_str() {
+        let given = self.find(name).map(|attribute| match attribute.value.to_ascii_lowercase().as_str() {
             "true" | "1" => Ok(true),
             "false" | "0" => Ok(false),
             _ => Err(self.bad(attribute, "`true` or `false`")),
-        }
+        });
+        let value = given.unwrap_or(Ok(default));
+        let answer = value.as_ref().ok().map(|value| if *value { "true" } else { "false" });
+        self.record(name, || Accepts::words(&["false", "true"]), answer);
+        value
     }
 
     /// A whole number.
@@ -140,13 +164,25 @@ impl<'a> Attributes<'a> {
         }
     }
 
-    /// A comma-separated list of words, trimmed, without empty ones.
-    pub fn strings_or(&self, name: &str, default: &[&str]) -> Result<Vec<String>, Diagnostic> {
-        let own = |words: &mut dyn Iterator<Item = &str>| words.map(str::to_string).collect();
-        Ok(match self.find(name) {
-            Some(attribute) => own(&mut attribute.value.split(',').map(str::trim).filter(|word| !word.is_empty())),
-            None => own(&mut default.iter().copied()),
-        })
+    /// A comma-separated list of some words, trimmed, compared without case; without words, the default.
+    pub fn words_or<'w>(
+        &self,
+        name: &str,
+        choices: &[&'w str],
+        default: &[&'w str],
+    ) -> Result<Vec<&'w str>, Diagnostic> {
+        let listed = |attribute: &Attribute| {
+            let words = attribute.value.split(',').map(str::trim).filter(|word| !word.is_empty());
+            let known = |word: &str| choices.iter().find(|choice| choice.eq_ignore_ascii_case(word)).copied();
+            words
+                .map(|word| known(word).ok_or_else(|| self.bad(attribute, &format!("a list of {}", list(choices)))))
+                .collect()
+        };
+        let given: Result<Vec<&str>, Diagnostic> = self.find(name).map_or(Ok(Vec::new()), listed);
+        let words = given.map(|words| if words.is_empty() { default.to_vec() } else { words });
+        let answer = words.as_ref().ok().map(|words| words.join(","));
+        self.record(name, || Accepts::lists(choices), answer.as_deref());
+        words
     }
 
     /// The text as it stands.
@@ -161,12 +197,18 @@ impl<'a> Attributes<'a> {
 
     /// An element type; the names for "not known" are errors.
     pub fn element_type(&self, name: &str) -> Result<ElementType, Diagnostic> {
-        self.parse_element_type(self.required(name)?)
+        let attribute = self.required(name);
+        self.recorded(name, attribute.and_then(|attribute| self.parse_element_type(attribute)))
     }
 
     /// An element type with a default.
     pub fn element_type_or(&self, name: &str, default: ElementType) -> Result<ElementType, Diagnostic> {
-        self.find(name).map_or(Ok(default), |attribute| self.parse_element_type(attribute))
+        self.recorded(name, self.find(name).map_or(Ok(default), |attribute| self.parse_element_type(attribute)))
+    }
+
+    fn recorded(&self, name: &str, value: Result<ElementType, Diagnostic>) -> Result<ElementType, Diagnostic> {
+        self.record(name, Accepts::element_types, value.as_ref().ok().map(|element| element.name()));
+        value
     }
 
     /// The element type of indices or counts, i32 or i64, with a default.
@@ -182,21 +224,35 @@ impl<'a> Attributes<'a> {
         match self.find(name) {
             None => Ok(None),
             Some(a) if ["dynamic", "undefined"].iter().any(|w| a.value.eq_ignore_ascii_case(w)) => Ok(None),
-            Some(attribute) => self.parse_element_type(attribute).map(Some),
+            Some(attribute) => self.recorded(name, self.parse_element_type(attribute)).map(Some),
         }
     }
 
     /// One of some words, compared without case.
     pub fn choice<T: Clone>(&self, name: &str, choices: &[(&str, T)]) -> Result<T, Diagnostic> {
-        self.parse_choice(self.required(name)?, choices)
+        let chosen = self.required(name).and_then(|attribute| self.parse_choice(attribute, choices));
+        self.chosen(name, choices, chosen.as_ref().ok().map(|(word, _)| *word));
+        chosen.map(|(_, value)| value)
     }
 
     /// One of some words, with a default.
-    pub fn choice_or<T: Clone>(&self, name: &str, choices: &[(&str, T)], default: T) -> Result<T, Diagnostic> {
-        match self.find(name) {
+    pub fn choice_or<T: Clone + PartialEq>(
+        &self,
+        name: &str,
+        choices: &[(&str, T)],
+        default: T,
+    ) -> Result<T, Diagnostic> {
+        let chosen = match self.find(name) {
             Some(attribute) => self.parse_choice(attribute, choices),
-            None => Ok(default),
-        }
+            None => Ok((choices.iter().find(|(_, value)| *value == default).map_or("", |(word, _)| word), default)),
+        };
+        self.chosen(name, choices, chosen.as_ref().ok().map(|(word, _)| *word));
+        chosen.map(|(_, value)| value)
+    }
+
+    fn chosen<T>(&self, name: &str, choices: &[(&str, T)], answer: Option<&str>) {
+        let words = || Accepts::Words(choices.iter().map(|(word, _)| (*word).to_owned()).collect());
+        self.record(name, words, answer);
     }
 
     /// A shape with ranges, as Parameters have it.
@@ -293,17 +349,26 @@ impl<'a> Attributes<'a> {
         })
     }
 
-    fn parse_choice<T: Clone>(&self, attribute: &Attribute, choices: &[(&str, T)]) -> Result<T, Diagnostic> {
+    fn parse_choice<'w, T: Clone>(
+        &self,
+        attribute: &Attribute,
+        choices: &[(&'w str, T)],
+    ) -> Result<(&'w str, T), Diagnostic> {
         let found = choices.iter().find(|(word, _)| word.eq_ignore_ascii_case(&attribute.value));
-        found.map(|(_, value)| value.clone()).ok_or_else(|| {
-            let words: Vec<String> = choices.iter().map(|(word, _)| format!("`{word}`")).collect();
-            self.bad(attribute, &format!("one of {}", words.join(", ")))
+        found.cloned().ok_or_else(|| {
+            let words: Vec<&str> = choices.iter().map(|(word, _)| *word).collect();
+            self.bad(attribute, &format!("one of {}", list(&words)))
         })
     }
 
     fn parse_dims(&self, attribute: &Attribute) -> Result<Dims, Diagnostic> {
         shape::parse(&attribute.value).map_err(|reason| self.bad(attribute, "a shape").note(reason))
     }
+}
+
+/// Words for a message.
+fn list(words: &[&str]) -> String {
+    words.iter().map(|word| format!("`{word}`")).collect::<Vec<_>>().join(", ")
 }
 
 /// Whether two names differ only in case, separators or one letter.

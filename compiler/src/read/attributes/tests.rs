@@ -55,10 +55,12 @@ fn lists() {
         assert!(with(text, |a| a.ints("a")).is_err(), "{text}");
     }
     assert_eq!(with("1, .5", |a| a.floats("a")), Ok((vec![1.0, 0.5], 0)));
-    let words = |a: &Attributes<'_>| a.strings_or("a", &["x"]);
-    assert_eq!(with(" sigmoid,, tanh ", words), Ok((vec!["sigmoid".to_string(), "tanh".into()], 0)));
-    let empty = layer(&[]);
-    assert_eq!(words(&Attributes::new(&empty)), Ok(vec!["x".to_string()]));
+    let words = |a: &Attributes<'_>| a.words_or("a", &["sigmoid", "tanh"], &["tanh"]);
+    assert_eq!(with(" sigmoid,, TANH ", words), Ok((vec!["sigmoid", "tanh"], 0)));
+    assert_eq!(with("", words), Ok((vec!["tanh"], 0)));
+    assert_eq!(words(&Attributes::new(&layer(&[]))), Ok(vec!["tanh"]));
+    let error = with("relu", words).unwrap_err();
+    assert!(error.message.ends_with("is `relu`, not a list of `sigmoid`, `tanh`"), "{}", error.message);
 }
 
 #[test]
@@ -112,4 +114,25 @@ fn unread_attributes_are_reported() {
     assert!(found.iter().all(|d| d.level == Level::Warning && d.code == &codes::UNKNOWN_ATTRIBUTE));
     assert_eq!(found[0].help.as_deref(), Some("did you mean `dilations`?"));
     assert_eq!((found[1].help.as_deref(), found[1].span), (None, Some(Span::new(20, 21))));
+}
+
+#[test]
+fn questions() {
+    let layer = layer(&[("mode", "CEIL"), ("type", "f16"), ("bad", "yes")]);
+    let attributes = Attributes::recording(&layer);
+    let modes = [("floor", 1), ("ceil", 2)];
+    attributes.choice("mode", &modes).unwrap();
+    attributes.choice_or("other", &modes, 1).unwrap();
+    attributes.element_type("type").unwrap();
+    attributes.bool("flag", true).unwrap();
+    attributes.bool("bad", true).unwrap_err();
+    attributes.words_or("words", &["a", "b"], &["b", "a"]).unwrap();
+    let questions = attributes.questions();
+    let answers: Vec<Option<&str>> = questions.iter().map(|question| question.answer.as_deref()).collect();
+    assert_eq!(answers, [Some("ceil"), Some("floor"), Some("f16"), Some("true"), None, Some("b,a")]);
+    assert_eq!(questions[0].accepts, Accepts::words(&["floor", "ceil"]));
+    assert_eq!(questions[5].accepts, Accepts::lists(&["a", "b"]));
+    let plain = Attributes::new(&layer);
+    plain.choice("mode", &modes).unwrap();
+    assert!(plain.questions().is_empty());
 }
