@@ -4,7 +4,7 @@ use super::views::{Param, Shape, Views};
 use super::{dims::Scope, epilogue};
 use crate::diag::Diagnostic;
 use crate::dim::{Dim, product};
-use crate::program::kernel::{Description, KernelAxis, KernelKind, WindowBound, WindowOp, Winograd};
+use crate::program::kernel::{Description, KernelAxis, KernelKind, Method, WindowBound, WindowOp, Winograd};
 use crate::program::{BufferId, Kernel, Program};
 use proc_macro2::{Literal, TokenStream};
 use quote::quote;
@@ -123,7 +123,7 @@ impl<'a> Call<'a> {
     /// A kernel whose description does not fit the runtime's.
     pub fn written(&self) -> Result<Written, Diagnostic> {
         match &self.kernel.kind {
-            KernelKind::Contraction { packed, panel, winograd, .. } => self.contraction(*packed, *panel, *winograd),
+            KernelKind::Contraction { packed, panel, method, .. } => self.contraction(*packed, *panel, *method),
             KernelKind::Window { op, packed, .. } => self.window(*op, *packed),
         }
     }
@@ -248,7 +248,7 @@ impl<'a> Call<'a> {
         self.param(Some(self.kernel.nest.store.buffer))
     }
 
-    fn contraction(&self, packed: BufferId, panel: usize, winograd: Option<Winograd>) -> Result<Written, Diagnostic> {
+    fn contraction(&self, packed: BufferId, panel: usize, method: Method) -> Result<Written, Diagnostic> {
         let d = &self.description;
         let depth = d.depth.as_ref().map_or(Dim::constant(1), |axis| axis.extent.clone());
         let cols = product(&extents(&d.columns));
@@ -271,16 +271,21 @@ impl<'a> Call<'a> {
         let packing = if weights.written { self.packing(weights, panel, &one)? } else { TokenStream::new() };
         let (epilogue_setup, epilogue) = epilogue::tokens(self)?;
         let (x, w, y) = (&self.data()?.name, &weights.name, &self.out()?.name);
-        let Some(winograd) = winograd else {
-            let proof = quote!(rt::Contraction::fits(&#shape, #data_extent, #weights_len, #out_extent));
+        let proof = quote!(rt::Contraction::fits(&#shape, #data_extent, #weights_len, #out_extent));
+        let Some(scratch) = method.scratch() else {
             let body = quote!(#packing #epilogue_setup #shape.run(cx, #x.src(), &*#w, #y.dst(), #epilogue););
             return Ok(Written { ty: quote!(rt::Contraction), value, proof, body });
         };
-        let scratch = self.param(Some(winograd.scratch))?;
+        let scratch = self.param(Some(scratch))?;
         let (name, len) = (&scratch.name, Literal::usize_unsuffixed(scratch.run()));
-        let proof = quote!(rt::Winograd::fits(&#shape, #data_extent, #weights_len, #len, #out_extent));
-        let body = quote!(#epilogue_setup #shape.run(cx, #x.src(), &*#w, &mut *#name, #y.dst(), #epilogue););
-        Ok(Written { ty: quote!(rt::Winograd), value: filtered(&value, &winograd), proof, body })
+        let operands = quote!(cx, #x.src(), &*#w, &mut *#name, #y.dst(), #epilogue);
+        if let Method::Winograd(winograd) = method {
+            let proof = quote!(rt::Winograd::fits(&#shape, #data_extent, #weights_len, #len, #out_extent));
+            let body = quote!(#epilogue_setup #shape.run(#operands););
+            return Ok(Written { ty: quote!(rt::Winograd), value: filtered(&value, &winograd), proof, body });
+        }
+        let body = quote!(#packing #epilogue_setup #shape.run_packed(#operands););
+        Ok(Written { ty: quote!(rt::Contraction), value, proof, body })
     }
 
     fn shape_name(&self) -> TokenStream {

@@ -8,6 +8,7 @@ mod fold_scale;
 mod forward;
 mod fuse;
 mod layout;
+mod pack_rows;
 mod select;
 
 use super::Pass;
@@ -51,4 +52,5 @@ pub const PASSES: &[Pass<Program>] = &[
         reason: "needs to know which steps are kernels; memory is planned for a few lines of what they hand on",
         run: chain::chain_kernels,
     },
+    Pass { name: "pack_rows", reason: "kernels in chains see too few rows to gain by it", run: pack_rows::pack_rows },
 ];

@@ -50,8 +50,8 @@ pub enum KernelKind {
         panel: usize,
         /// The weights are no constant: `packed` is scratch, filled before the product.
         at_run_time: bool,
-        /// Computed by minimal filtering; then `packed` holds transformed weights.
-        winograd: Option<Winograd>,
+        /// How the sums are computed.
+        method: Method,
     },
     /// Window reduction, vectorised over the channels (the batch axis that is contiguous in data and output).
     Window {
@@ -68,12 +68,44 @@ impl KernelKind {
     /// Name in reports.
     pub fn name(&self) -> &'static str {
         match self {
-            KernelKind::Contraction { winograd: Some(Winograd { tile: 2, .. }), .. } => "winograd-2",
-            KernelKind::Contraction { winograd: Some(_), .. } => "winograd-4",
-            KernelKind::Contraction { .. } => "contraction",
+            KernelKind::Contraction { method: Method::Winograd(Winograd { tile: 2, .. }), .. } => "winograd-2",
+            KernelKind::Contraction { method: Method::Winograd(_), .. } => "winograd-4",
+            KernelKind::Contraction { method: Method::PackedRows { .. }, .. } => "packed contraction",
+            KernelKind::Contraction { method: Method::Direct, .. } => "contraction",
             KernelKind::Window { op: WindowOp::Depthwise, .. } => "depthwise",
             KernelKind::Window { op: WindowOp::Max, .. } => "max",
             KernelKind::Window { op: WindowOp::Sum, .. } => "sum",
+        }
+    }
+}
+
+/// How the sums of a contraction are computed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Method {
+    /// From the data where it lies.
+    Direct,
+    /// From rows that are packed first.
+    PackedRows {
+        /// Working memory: the packed rows.
+        scratch: BufferId,
+    },
+    /// By minimal filtering; the packed weights are transformed.
+    Winograd(Winograd),
+}
+
+impl Method {
+    /// Working memory.
+    pub fn scratch(&self) -> Option<BufferId> {
+        match self {
+            Method::Direct => None,
+            Method::PackedRows { scratch } | Method::Winograd(Winograd { scratch, .. }) => Some(*scratch),
+        }
+    }
+
+    fn scratch_mut(&mut self) -> Option<&mut BufferId> {
+        match self {
+            Method::Direct => None,
+            Method::PackedRows { scratch } | Method::Winograd(Winograd { scratch, .. }) => Some(scratch),
         }
     }
 }
@@ -212,8 +244,8 @@ impl Kernel {
         }
         writes.push(self.nest.store.buffer);
         match &self.kind {
-            KernelKind::Contraction { packed, weights, at_run_time, winograd, .. } => {
-                writes.extend(winograd.map(|winograd| winograd.scratch));
+            KernelKind::Contraction { packed, weights, at_run_time, method, .. } => {
+                writes.extend(method.scratch());
                 match at_run_time {
                     true => {
                         writes.push(*packed);
@@ -230,9 +262,9 @@ impl Kernel {
     pub fn rename_buffers(&mut self, new: &dyn Fn(BufferId) -> BufferId) {
         self.nest.rename_buffers(new);
         match &mut self.kind {
-            KernelKind::Contraction { packed, winograd, .. } => {
+            KernelKind::Contraction { packed, method, .. } => {
                 *packed = new(*packed);
-                winograd.iter_mut().for_each(|winograd| winograd.scratch = new(winograd.scratch));
+                method.scratch_mut().into_iter().for_each(|scratch| *scratch = new(*scratch));
             }
             KernelKind::Window { packed, .. } => packed.iter_mut().for_each(|b| *b = new(*b)),
         }
@@ -250,7 +282,7 @@ impl Kernel {
     /// Working memory besides packed weights.
     pub fn scratch(&self) -> Option<BufferId> {
         match &self.kind {
-            KernelKind::Contraction { winograd, .. } => winograd.map(|winograd| winograd.scratch),
+            KernelKind::Contraction { method, .. } => method.scratch(),
             KernelKind::Window { .. } => None,
         }
     }

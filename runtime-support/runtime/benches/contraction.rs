@@ -1,4 +1,5 @@
-//! GFLOP/s of every ResNet-50 convolution, with real padding and warm weights: `cargo bench -p include-ir-runtime`.
+//! GFLOP/s of every ResNet-50 convolution, with real padding and warm weights, and of the matrix products of two encoders,
+//! directly and over packed rows: `cargo bench -p include-ir-runtime`.
 //!
 //! Arguments: `isa=avx2` for another instruction set, `only=TEXT` for the shapes whose name contains the text.
 use include_ir_runtime::__private::v1::*;
@@ -31,6 +32,16 @@ const SHAPES: [[usize; 6]; 23] = [
     [7, 2048, 512, 1, 1, 2],
     [7, 512, 512, 3, 1, 2],
 ];
+
+/// Rows, length of the sum, columns.
+const MATRICES: [[usize; 3]; 6] =
+    [[64, 384, 384], [64, 384, 1536], [64, 1536, 384], [128, 768, 768], [128, 768, 3072], [128, 3072, 768]];
+
+fn matrix([m, k, n]: [usize; 3]) -> (Contraction, usize) {
+    let row = RowAxis { extent: m, a: k as isize, out: n, residual: 0 };
+    let rows = [RowAxis::ONE, RowAxis::ONE, RowAxis::ONE, row];
+    (Contraction { rows, depth: k, cols: n, ..Contraction::NEW }, m * k)
+}
 
 fn convolution([o, ic, oc, k, s, _]: [usize; 6]) -> (Contraction, usize) {
     let (size, pad) = (o * s, k / 2);
@@ -114,18 +125,23 @@ fn peak(cx: Cx<'_>) -> f64 {
     f64::NAN
 }
 
-fn measure(cx: Cx<'_>, c: &Contraction, a_len: usize) -> f64 {
+/// Seconds of the direct product and of the one over packed rows, by turns.
+fn measure(cx: Cx<'_>, c: &Contraction, a_len: usize) -> [f64; 2] {
     let (mut a, mut w) = (aligned(a_len, 0.01), aligned(packed_len(c.cols, c.k(), c.panel), 0.0));
     let (mut bias, mut out) = (aligned(c.cols, 0.1), aligned(c.m() * c.cols, 0.0));
+    let mut scratch = aligned(c.packed_rows_len(), 0.0);
     let (a, w, bias, out) = (&*floats(&mut a), floats(&mut w), &*floats(&mut bias), floats(&mut out));
     pack(c.cols, c.k(), c.panel, w, |_, _| 0.01);
     let w = &*w;
     assert!(c.fits(a.src().extent(), w.len(), out.src().extent()));
-    best(|| {
-        let epilogue = Epilogue { bias: Some(bias), clamp: Some((0.0, f32::INFINITY)), ..Epilogue::NONE };
-        c.run(cx, a.src(), w, out.dst(), epilogue);
-        black_box(&out);
-    })
+    let epilogue = Epilogue { bias: Some(bias), clamp: Some((0.0, f32::INFINITY)), ..Epilogue::NONE };
+    let mut times = [f64::MAX; 2];
+    for _ in 0..3 {
+        let direct = best(|| c.run(cx, a.src(), w, black_box(&mut *out).dst(), epilogue));
+        let packed = best(|| c.run_packed(cx, a.src(), w, floats(&mut scratch), black_box(&mut *out).dst(), epilogue));
+        times = [times[0].min(direct), times[1].min(packed)];
+    }
+    times
 }
 
 fn main() {
@@ -135,21 +151,30 @@ fn main() {
     });
     let cx = Cx::with_isa(isa).expect("an instruction set of this machine");
     let only = argument("only=").unwrap_or_default();
-    let (mut total, mut flops) = (0.0, 0.0);
-    for shape in SHAPES {
-        let [o, ic, oc, k, s, count] = shape;
-        let name = format!("{o}x{o} {ic}->{oc} k{k} s{s} x{count}");
-        if !name.contains(&only) {
-            continue;
-        }
-        let (c, a_len) = convolution(shape);
-        let time = measure(cx, &c, a_len);
+    let convolutions = SHAPES.map(|shape @ [o, ic, oc, k, s, count]| {
+        (format!("{o}x{o} {ic}->{oc} k{k} s{s} x{count}"), convolution(shape), count)
+    });
+    let matrices = MATRICES.map(|shape @ [m, k, n]| (format!("{m} rows, {k}->{n}"), matrix(shape), 0));
+    let (mut total, mut flops) = ([0.0; 2], 0.0);
+    println!(
+        "{:32} {:>9} {:>8} {:>7} {:>9} {:>8} {:>7}",
+        "", "direct ms", "GFLOP/s", "of peak", "packed ms", "GFLOP/s", "of peak"
+    );
+    for (name, (c, a_len), count) in convolutions.into_iter().chain(matrices).filter(|(name, ..)| name.contains(&only))
+    {
+        let times = measure(cx, &c, a_len);
         let work = 2.0 * (c.m() * c.k() * c.cols) as f64;
-        let (speed, peak) = (work / time / 1e9, peak(cx));
-        println!("{name:32} {:8.3} ms {speed:7.1} GFLOP/s {:5.1} % of {peak:.0}", time * 1e3, 100.0 * speed / peak);
-        (total, flops) = (total + time * count as f64, flops + work * count as f64);
+        let peak = peak(cx);
+        let [direct, packed] = times.map(|time| {
+            let speed = work / time / 1e9;
+            format!("{:9.3} {speed:8.1} {:5.1} %", time * 1e3, 100.0 * speed / peak)
+        });
+        println!("{name:32} {direct} {packed}");
+        total = [0, 1].map(|i| total[i] + times[i] * count as f64);
+        flops += work * count as f64;
     }
-    println!("{} total {:.1} ms, {:.1} GFLOP/s", isa.name(), total * 1e3, flops / total / 1e9);
+    let [direct, packed] = total.map(|time| format!("{:.1} ms, {:.1} GFLOP/s", time * 1e3, flops / time / 1e9));
+    println!("{}, ResNet-50: {direct} directly, {packed} over packed rows", isa.name());
     if "matrix x vector".contains(&only) {
         matrix_vector(cx);
     }
@@ -189,7 +214,7 @@ fn matrix_vector(cx: Cx<'_>) {
             let row = RowAxis { extent: m, a: k as isize, out: n, residual: 0 };
             let rows = [RowAxis::ONE, RowAxis::ONE, RowAxis::ONE, row];
             let c = Contraction { rows, depth: k, cols: n, ..Contraction::NEW };
-            let speed = bytes / measure(cx, &c, m * k) / 1e9;
+            let speed = bytes / measure(cx, &c, m * k)[0] / 1e9;
             println!("m = {m}: {speed:.1} GB/s, {:.2} of the plain read", speed / read);
         }
     }

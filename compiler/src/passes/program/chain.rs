@@ -6,7 +6,7 @@ use crate::diag::Diagnostics;
 use crate::dim::Dim;
 use crate::options::Options;
 use crate::program::bands::Stage;
-use crate::program::kernel::{Description, KernelKind};
+use crate::program::kernel::{Description, KernelKind, Method};
 use crate::program::nest::{Access, Scalar};
 use crate::program::{BufferId, Chain, Kernel, Program, Role, Step, StepKind};
 use include_ir_runtime::bands::{Bands, Lines, STAGES};
@@ -88,7 +88,7 @@ impl Users {
 fn stage_of(program: &Program, step: &Step) -> Option<Stage> {
     let StepKind::Kernel(kernel) = &step.kind else { return None };
     let packed = match &kernel.kind {
-        KernelKind::Contraction { packed, at_run_time: false, winograd: None, .. } => Some(*packed),
+        KernelKind::Contraction { packed, at_run_time: false, method: Method::Direct, .. } => Some(*packed),
         KernelKind::Window { packed, .. } => *packed,
         KernelKind::Contraction { .. } => return None,
     };

@@ -9,7 +9,7 @@ use crate::diag::Diagnostics;
 use crate::dim::Dim;
 use crate::element::ElementType;
 use crate::options::{Accuracy, Kernels, Options};
-use crate::program::kernel::{Description, Kernel, KernelAxis, KernelKind, Part};
+use crate::program::kernel::{Description, Kernel, KernelAxis, KernelKind, Method, Part};
 use crate::program::nest::{Nest, Scalar};
 use crate::program::recognise::{self, Product, Window};
 use crate::program::{Program, StepKind};
@@ -56,7 +56,7 @@ fn contraction(program: &mut Program, nest: &Nest, panel: usize, filtering: bool
             packed: nest.store.buffer,
             panel,
             at_run_time: false,
-            winograd: None,
+            method: Method::Direct,
         },
         data: product.data,
         epilogue: Default::default(),
@@ -68,12 +68,12 @@ fn contraction(program: &mut Program, nest: &Nest, panel: usize, filtering: bool
     kernel.epilogue = epilogue::find(program, &kernel, &description);
     let weights = product.weights;
     if filtering && let Some((packed, winograd)) = winograd::contraction(program, &kernel, &description, panel) {
-        let winograd = Some(winograd);
-        kernel.kind = KernelKind::Contraction { weights, packed, panel, at_run_time: false, winograd };
+        let method = Method::Winograd(winograd);
+        kernel.kind = KernelKind::Contraction { weights, packed, panel, at_run_time: false, method };
         return Some(kernel);
     }
     let (packed, at_run_time) = pack::contraction(program, &kernel, &description, panel)?;
-    kernel.kind = KernelKind::Contraction { weights, packed, panel, at_run_time, winograd: None };
+    kernel.kind = KernelKind::Contraction { weights, packed, panel, at_run_time, method: Method::Direct };
     Some(kernel)
 }
 

@@ -10,7 +10,7 @@ use crate::simd::{Simd, load_first, store_first};
 /// Length of the row of zeros that stands for padding; longer runs are cut.
 const ZEROS: usize = if cfg!(target_pointer_width = "64") { 256 } else { 32 };
 /// Weight rows that are fetched ahead: panels stream from the outer caches or from memory.
-const AHEAD: usize = 16;
+pub(super) const AHEAD: usize = 16;
 /// Lanes from which on kernels write tiles with missing columns themselves.
 pub(super) const IN_PART: usize = 16;
 /// Floats of a cache line.

@@ -8,8 +8,12 @@ pub(crate) mod job;
 pub(crate) mod kernel;
 pub(crate) mod kernels;
 mod pack;
+mod packed;
+mod packed_kernel;
+mod packed_kernels;
 pub(crate) mod parts;
 mod reach;
+mod rows;
 pub(crate) mod table;
 
 pub use epilogue::{Epilogue, Then, Tile};
@@ -230,11 +234,15 @@ impl Contraction {
         reach(extent, offset as isize, self.cols, &axes, &[Bound::NONE; 3])
     }
 
+    fn fits_all(&self, a: Extent, w_len: usize, out: Extent, epilogue: &Epilogue<'_>) -> bool {
+        self.fits(a, w_len, out)
+            && epilogue.bias.is_none_or(|bias| self.fits_bias(bias.len()))
+            && epilogue.residual.is_none_or(|residual| self.fits_residual(residual.extent()))
+    }
+
     /// Computes the contraction. Returns without writing if an operand does not fit.
     pub fn run(&self, cx: Cx<'_>, a: Src<'_, f32>, w: &[f32], out: Dst<'_, f32>, epilogue: Epilogue<'_>) {
-        let bias_fits = epilogue.bias.is_none_or(|bias| self.fits_bias(bias.len()));
-        let residual_fits = epilogue.residual.is_none_or(|residual| self.fits_residual(residual.extent()));
-        if !(self.fits(a.extent(), w.len(), out.extent()) && bias_fits && residual_fits) || self.is_empty() {
+        if self.is_empty() || !self.fits_all(a.extent(), w.len(), out.extent(), &epilogue) {
             return;
         }
         // SAFETY: all addresses were just checked.

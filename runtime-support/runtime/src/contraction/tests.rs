@@ -175,6 +175,43 @@ fn random_convolutions_match_the_definition_on_every_isa() {
 }
 
 #[test]
+fn packed_rows_give_the_same_bits() {
+    let mut r = Random(0xfeed);
+    for case in 0..150 {
+        let (mut c, a_len, _) = random_convolution(&mut r);
+        c.cols = 16 * (1 + r.below(5));
+        c.panel = [16, 32][r.below(2)];
+        let (groups, one) = (c.batches[1].extent, packed_len(c.cols, c.k(), c.panel));
+        c.batches[1] = Batch { w: one, out: c.cols, residual: c.cols, bias: c.cols, ..c.batches[1] };
+        let mut below = groups * c.cols;
+        for axis in c.rows.iter_mut().rev() {
+            (axis.out, axis.residual) = (below, below);
+            below *= axis.extent;
+        }
+        let (a, w) = (r.floats(a_len), r.floats(groups * c.k() * c.cols));
+        let (bias, residual) = (r.floats(groups * c.cols), r.floats(below));
+        let packed = pack_all(&c, &w);
+        let halve = |mut tile: Tile<'_>| tile.rows().for_each(|(_, row)| row.iter_mut().for_each(|x| *x *= 0.5));
+        for cx in Isa::ALL.into_iter().filter_map(Cx::with_isa) {
+            let epilogue = Epilogue {
+                bias: Some(&bias),
+                residual: Some(residual[..].src()),
+                clamp: (case % 2 == 0).then_some((-2.0, 6.0)),
+                then: if case % 3 == 0 { Some(&halve) } else { None },
+                ..Epilogue::NONE
+            };
+            let (mut want, mut out) = (vec![7.0; below], vec![8.0; below]);
+            // Working memory is written before it is read.
+            let mut scratch = vec![f32::NAN; c.packed_rows_len()];
+            c.run(cx, a[..].src(), &packed, Dst::from_slice(&mut want), epilogue);
+            c.run_packed(cx, a[..].src(), &packed, &mut scratch, Dst::from_slice(&mut out), epilogue);
+            assert_eq!(want, out, "case {case} {:?} {c:?}", cx.isa());
+            assert!(cx.isa() == Isa::Scalar || !scratch[0].is_nan(), "taken the direct way");
+        }
+    }
+}
+
+#[test]
 fn matrix_products_of_all_small_sizes() {
     let mut r = Random(77);
     for m in 1..28 {

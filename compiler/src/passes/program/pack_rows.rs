@@ -1,0 +1,58 @@
+//! Contractions of long sums and many columns read their left operand from working memory, where it is packed first: its rows
+//! lie at distances at which they would push each other out of the nearest cache.
+
+use super::blocks::for_each_step;
+use crate::diag::Diagnostics;
+use crate::dim::{Dim, product};
+use crate::element::ElementType;
+use crate::options::{Kernels, Options};
+use crate::program::kernel::{Description, Kernel, KernelAxis, KernelKind, Method};
+use crate::program::{Program, Role, StepKind};
+use include_ir_runtime::__private::v1 as runtime;
+
+/// Elements are packed once and read once per panel of columns: so many columns make packing cheap.
+const COLUMNS: i64 = 192;
+/// Fewer are enough where sums are as long as this.
+const FEW_COLUMNS: i64 = 128;
+const VERY_LONG: i64 = 1024;
+/// Rows of shorter sums do not get into each other's way.
+const LONG: i64 = 192;
+/// Shorter runs are packed slowly.
+const RUN: i64 = 16;
+/// A single small tile of rows reads the weights at the speed of memory anyway.
+const ROWS: i64 = 6;
+
+/// Gives working memory to the contractions that gain by it.
+pub fn pack_rows(program: &mut Program, options: &Options, _: &mut Diagnostics) {
+    if options.kernels == Kernels::Reference || !options.isa.has_vectors() {
+        return;
+    }
+    for_each_step(program, &mut |program, step| {
+        let StepKind::Kernel(kernel) = &mut step.kind else { return };
+        let Some(len) = working_memory(program, kernel) else { return };
+        let scratch = program.add_buffer("rows", ElementType::F32, vec![Dim::from(len)], Role::Scratch);
+        if let KernelKind::Contraction { method, .. } = &mut kernel.kind {
+            *method = Method::PackedRows { scratch };
+        }
+    });
+}
+
+/// Floats of working memory, where packing pays.
+fn working_memory(program: &Program, kernel: &Kernel) -> Option<usize> {
+    let KernelKind::Contraction { method: Method::Direct, panel, .. } = &kernel.kind else { return None };
+    let description = kernel.describe(program)?;
+    let Description { depth, taps, rows, columns, .. } = &description;
+    let size = |axes: &[KernelAxis]| product(&axes.iter().map(|axis| axis.extent.clone()).collect::<Vec<_>>());
+    let depth = depth.as_ref()?.extent.as_const()?;
+    let (k, cols) = (size(taps).as_const()?.checked_mul(depth)?, size(columns).as_const()?);
+    let m = size(rows).upper_bound();
+    let gains = k >= LONG && cols >= COLUMNS || k >= VERY_LONG && cols >= FEW_COLUMNS;
+    if !gains || depth < RUN || m < ROWS || cols % 16 != 0 {
+        return None;
+    }
+    let row = runtime::RowAxis { extent: usize::try_from(m).ok()?, ..runtime::RowAxis::ONE };
+    let rows = [runtime::RowAxis::ONE, runtime::RowAxis::ONE, runtime::RowAxis::ONE, row];
+    let (depth, cols) = (usize::try_from(k).ok()?, usize::try_from(cols).ok()?);
+    let shape = runtime::Contraction { rows, depth, cols, panel: *panel, ..runtime::Contraction::NEW };
+    Some(shape.packed_rows_len())
+}

@@ -1,0 +1,250 @@
+//! Products whose left operand is packed first: blocks of rows, passes over k, panels, tiles.
+use super::job::{Job, Place, offset};
+use super::kernel::{Args, LINE};
+use super::pack::panel_width;
+use super::packed_kernel::{PackedSet, PackedTile};
+use super::parts;
+use super::rows::{pack, pass};
+use super::table::{BLOCK, EMPTY, Row, fill};
+use super::{Contraction, Epilogue, Then, packed_kernels};
+use crate::cx::Cx;
+use crate::math::{ceil_div_usize, floor_div_usize, floor_mod_usize};
+use crate::raw::{Dst, Src};
+use core::ops::Range;
+
+/// Multiply-adds, and packed elements, that take a microsecond.
+const MULTIPLIED: usize = 64 * 1024;
+const PACKED: usize = 8 * 1024;
+
+impl Contraction {
+    /// Floats of working memory of [`Contraction::run_packed`]. Saturates.
+    #[must_use]
+    pub const fn packed_rows_len(&self) -> usize {
+        let m = self.m();
+        pass(self.k()).saturating_mul(if m < BLOCK { m } else { BLOCK })
+    }
+
+    /// As [`Contraction::run`], with the left operand packed in `scratch` first: faster for long sums and many columns. The
+    /// result is the same, bit by bit.
+    pub fn run_packed(
+        &self,
+        cx: Cx<'_>,
+        a: Src<'_, f32>,
+        w: &[f32],
+        scratch: &mut [f32],
+        out: Dst<'_, f32>,
+        epilogue: Epilogue<'_>,
+    ) {
+        let sets = packed_kernels::of(cx.isa());
+        let whole = floor_mod_usize(self.cols, LINE) == 0 && self.panel >= LINE && !epilogue.accumulate;
+        // Sums that go on later wait in the result.
+        let apart = parts::apart(self, self.batches.len());
+        if sets.is_empty() || !whole || !apart || self.k() == 0 || scratch.len() < self.packed_rows_len() {
+            return self.run(cx, a, w, out, epilogue);
+        }
+        if !self.is_empty() && self.fits_all(a.extent(), w.len(), out.extent(), &epilogue) {
+            // SAFETY: all addresses were just checked.
+            unsafe { run(self, sets, cx, a, w, scratch, out, epilogue) }
+        }
+    }
+}
+
+/// # Safety
+/// The descriptor fits all operands, columns are whole vectors of 16, and the working memory is long enough.
+// A frame of its own: the block of one kernel is off the stack when the next one runs.
+#[allow(clippy::too_many_arguments)]
+#[inline(never)]
+unsafe fn run(
+    c: &Contraction,
+    sets: &[&PackedSet],
+    cx: Cx<'_>,
+    a: Src<'_, f32>,
+    w: &[f32],
+    scratch: &mut [f32],
+    mut out: Dst<'_, f32>,
+    epilogue: Epilogue<'_>,
+) {
+    let cx = parts::context(c, cx);
+    let mr = sets.first().map_or(1, |set| set.kernels.len());
+    // Blocks of equal size and whole tiles, so that the last one does not fall back to small tiles.
+    let (m, pass) = (c.m(), pass(c.k()));
+    let size = ceil_div_usize(ceil_div_usize(m, ceil_div_usize(m, BLOCK)), mr).saturating_mul(mr).clamp(1, BLOCK);
+    let mut block = EMPTY;
+    for b0 in 0..c.batches[0].extent {
+        for b1 in 0..c.batches[1].extent {
+            let job = Job::new(c, [b0, b1], a, w, out.as_mut_ptr(), &epilogue);
+            let mut first_row = 0;
+            while first_row < m {
+                let n = size.min(m - first_row);
+                fill(c, &mut block, first_row, n);
+                let rows = block.get(..n).unwrap_or_default();
+                let mut k = 0;
+                while k < c.k() {
+                    let part = k..c.k().min(k + pass);
+                    let packed = PackedRows { job: &job, rows, first_row, at: scratch.as_mut_ptr(), k: part, mr };
+                    // SAFETY: promised by the caller.
+                    unsafe {
+                        packed.pack(cx);
+                        packed.multiply(cx, sets, epilogue.then);
+                    }
+                    k += pass;
+                }
+                first_row += n;
+            }
+        }
+    }
+}
+
+/// A block of rows in working memory, and the part of their sums that is being added.
+#[derive(Clone)]
+pub(crate) struct PackedRows<'a> {
+    pub job: &'a Job<'a>,
+    /// The rows, which are tabled from `first_row` on.
+    pub rows: &'a [Row],
+    pub first_row: usize,
+    /// The packed rows, tile after tile.
+    pub at: *mut f32,
+    /// The part of the sums.
+    pub k: Range<usize>,
+    /// Most rows of a tile.
+    pub mr: usize,
+}
+
+// SAFETY: parts that run at the same time write their own tiles of the working memory or of the result only.
+unsafe impl Sync for PackedRows<'_> {}
+
+impl PackedRows<'_> {
+    fn tiles(&self) -> usize {
+        ceil_div_usize(self.rows.len(), self.mr)
+    }
+
+    /// The rows of a tile: all tiles have nearly the same number.
+    fn tile(&self, tile: usize) -> Range<usize> {
+        let at = |tile: usize| floor_div_usize(self.rows.len() * tile, self.tiles());
+        at(tile)..at(tile + 1)
+    }
+
+    /// Where a tile that begins at row `first` of the block lies.
+    fn place(&self, first: usize) -> *mut f32 {
+        self.at.wrapping_add(first * ceil_div_usize(self.k.len(), LINE) * LINE)
+    }
+
+    /// Packs all tiles.
+    ///
+    /// # Safety
+    /// The descriptor fits all operands; the working memory takes the rows.
+    unsafe fn pack(&self, cx: Cx<'_>) {
+        let parts = cx.parts(self.rows.len().saturating_mul(self.k.len()), PACKED).min(self.tiles());
+        cx.split(parts, |range| {
+            for tile in share(self.tiles(), parts, &range) {
+                let rows = self.tile(tile);
+                let to = self.place(rows.start);
+                // SAFETY: promised by the caller; tiles are disjoint.
+                unsafe {
+                    pack(self.job.c, self.job.a, self.rows.get(rows).unwrap_or_default(), self.k.clone(), to);
+                }
+            }
+        });
+    }
+
+    /// All tiles times all panels.
+    ///
+    /// # Safety
+    /// The descriptor fits all operands; the rows are packed.
+    unsafe fn multiply(&self, cx: Cx<'_>, sets: &[&PackedSet], then: Option<Then<'_>>) {
+        let c = self.job.c;
+        let panels = ceil_div_usize(c.cols, c.panel);
+        let work = self.rows.len().saturating_mul(self.k.len()).saturating_mul(c.cols);
+        let wanted = cx.parts(work, MULTIPLIED);
+        let by_panels = wanted.min(panels);
+        let by_tiles = ceil_div_usize(wanted, by_panels).min(self.tiles());
+        cx.split(by_panels.saturating_mul(by_tiles), |range| {
+            for part in range {
+                let (panel, tile) = (floor_div_usize(part, by_tiles), floor_mod_usize(part, by_tiles));
+                let tiles = share(self.tiles(), by_tiles, &(tile..tile + 1));
+                let panels = share(panels, by_panels, &(panel..panel + 1));
+                // SAFETY: promised by the caller; parts are disjoint.
+                unsafe { self.panels(sets, tiles, panels, then) };
+            }
+        });
+    }
+
+    /// Some tiles times some panels.
+    ///
+    /// # Safety
+    /// As `multiply`.
+    pub unsafe fn panels(
+        &self,
+        sets: &[&PackedSet],
+        tiles: Range<usize>,
+        panels: Range<usize>,
+        then: Option<Then<'_>>,
+    ) {
+        let c = self.job.c;
+        for panel in panels {
+            let column = panel * c.panel;
+            let width = panel_width(c.cols, column, c.panel);
+            let w = self.job.w.wrapping_add(column * c.k() + self.k.start * width);
+            let mut at = 0;
+            while at < width {
+                let Some(set) = sets.iter().find(|set| set.cols <= width - at) else { return };
+                for tile in tiles.clone() {
+                    // The tiles share the work of fetching the next panel.
+                    let lines = if at == 0 { ceil_div_usize(width, tiles.len()) } else { 0 };
+                    let share = (tile - tiles.start) * lines * ceil_div_usize(self.k.len(), LINE) * LINE;
+                    let fetched = (w.wrapping_add(width * c.k() + share), lines);
+                    // SAFETY: promised by the caller.
+                    unsafe { self.one(set, tile, (column + at, w.wrapping_add(at), width), fetched, then) };
+                }
+                at += set.cols;
+            }
+        }
+    }
+
+    /// One tile times one width of a panel: first column, its weights and the panel's width.
+    ///
+    /// # Safety
+    /// As `multiply`.
+    #[inline(always)]
+    unsafe fn one(
+        &self,
+        set: &PackedSet,
+        tile: usize,
+        (column, w, width): (usize, *const f32, usize),
+        (next, lines): (*const f32, usize),
+        then: Option<Then<'_>>,
+    ) {
+        let (job, rows) = (self.job, self.tile(tile));
+        let suspends = self.k.end < job.c.k();
+        let args = Args {
+            c: job.c,
+            rows: self.rows.get(rows.clone()).unwrap_or_default(),
+            a: self.place(rows.start),
+            w,
+            w_stride: width,
+            next,
+            out: job.out.wrapping_add(column),
+            buffer: 0,
+            bias: offset(job.bias, column),
+            residual: offset(job.residual, column),
+            clamp: job.clamp,
+            cols: set.cols,
+        };
+        let Some(kernel) = rows.len().checked_sub(1).and_then(|i| set.kernels.get(i)) else { return };
+        let compute = |args: &Args<'_>| {
+            let tile = PackedTile { args: *args, len: self.k.len(), resumes: self.k.start > 0, suspends, lines };
+            // SAFETY: promised by the caller; the kernels are of the context's instruction set.
+            unsafe { kernel(&tile) }
+        };
+        let first_row = self.first_row + rows.start;
+        let place = Place { direct: true, rows: rows.len(), cols: set.cols, first_row, first_col: column };
+        // SAFETY: promised by the caller.
+        unsafe { job.tile(set.cols, args, &place, then.filter(|_| !suspends), compute) };
+    }
+}
+
+/// The share of parts `range` in `all`.
+fn share(all: usize, parts: usize, range: &Range<usize>) -> Range<usize> {
+    let at = |part: usize| floor_div_usize(all * part, parts);
+    at(range.start)..at(range.end)
+}

@@ -1,0 +1,141 @@
+//! Micro-kernels over packed rows: a part of the sum of one register tile.
+// Register tiles are indexed by constants: iterators over several of them at once hide that.
+#![allow(clippy::needless_range_loop)]
+
+use super::kernel::{AHEAD, Args, LINE, finish};
+use super::table::Row;
+use crate::simd::Simd;
+
+/// A tile whose rows are packed, and the part of its sum that is to be added.
+#[derive(Clone, Copy)]
+pub(crate) struct PackedTile<'a> {
+    /// `a` is the packed tile, `w` and `next` begin at the part.
+    pub args: Args<'a>,
+    /// Products of the part.
+    pub len: usize,
+    /// Goes on from what the result holds.
+    pub resumes: bool,
+    /// More parts follow: stores the sums as they are.
+    pub suspends: bool,
+    /// Cache lines from `next` on that are fetched per chunk.
+    pub lines: usize,
+}
+
+/// A compiled micro-kernel.
+///
+/// # Safety
+/// The machine has its instruction set; all addresses are valid for its rows and columns.
+pub(crate) type PackedKernel = unsafe fn(&PackedTile<'_>);
+
+/// The kernels of one width.
+pub(crate) struct PackedSet {
+    /// Columns of the tile; divides 16 or is a multiple of it.
+    pub cols: usize,
+    /// `kernels[i]` computes i + 1 rows.
+    pub kernels: &'static [PackedKernel],
+}
+
+/// The products of one element of every row: `lane` of the chunk at `a`.
+///
+/// # Safety
+/// MR rows of a chunk and NV vectors of weights are valid.
+#[inline(always)]
+unsafe fn multiply<S: Simd, const MR: usize, const NV: usize>(
+    s: S,
+    acc: &mut [[S::F32; NV]; MR],
+    a: *const f32,
+    w: *const f32,
+    stride: usize,
+) {
+    // SAFETY: promised by the caller; a fetch may miss.
+    unsafe {
+        for v in (0..NV).step_by(LINE / S::LANES.min(LINE)) {
+            s.prefetch(w.wrapping_add(AHEAD * stride + v * S::LANES));
+        }
+        let mut columns = [s.splat(0.0); NV];
+        for (v, column) in columns.iter_mut().enumerate() {
+            *column = s.load(w.add(v * S::LANES));
+        }
+        for i in 0..MR {
+            let x = s.splat(*a.add(i * LINE));
+            for v in 0..NV {
+                acc[i][v] = s.mul_add(x, columns[v], acc[i][v]);
+            }
+        }
+    }
+}
+
+/// The whole tile: MR rows, NV vectors of columns.
+///
+/// # Safety
+/// As [`PackedKernel`]; the caller is compiled for the instruction set of `S`.
+#[inline(always)]
+pub(super) unsafe fn packed_tile<S: Simd, const MR: usize, const NV: usize>(s: S, tile: &PackedTile<'_>) {
+    let args = &tile.args;
+    let Some(rows) = args.rows.first_chunk::<MR>() else { return };
+    let mut acc = [[s.splat(0.0); NV]; MR];
+    // SAFETY: promised by the caller.
+    unsafe {
+        begin::<S, MR, NV>(s, tile, rows, &mut acc);
+        let (mut a, mut w, mut next, stride) = (args.a, args.w, args.next, args.w_stride);
+        let mut left = tile.len;
+        while left >= LINE {
+            for i in 0..MR {
+                s.prefetch(a.wrapping_add((MR + i) * LINE));
+            }
+            for line in 0..tile.lines {
+                s.prefetch_far(next.wrapping_add(line * LINE));
+            }
+            for lane in 0..LINE {
+                multiply::<S, MR, NV>(s, &mut acc, a.add(lane), w, stride);
+                w = w.wrapping_add(stride);
+            }
+            (a, next) = (a.wrapping_add(MR * LINE), next.wrapping_add(tile.lines * LINE));
+            left -= LINE;
+        }
+        for lane in 0..left {
+            multiply::<S, MR, NV>(s, &mut acc, a.add(lane), w, stride);
+            w = w.wrapping_add(stride);
+        }
+        if tile.suspends {
+            for i in 0..MR {
+                for v in 0..NV {
+                    s.store(args.out.wrapping_add(rows[i].out + v * S::LANES), acc[i][v]);
+                }
+            }
+        } else {
+            finish::<S, MR, NV>(s, args, rows, &mut acc);
+        }
+    }
+}
+
+/// Takes the sums so far from the result, or fetches it for the end.
+///
+/// # Safety
+/// As [`packed_tile`].
+#[inline(always)]
+unsafe fn begin<S: Simd, const MR: usize, const NV: usize>(
+    s: S,
+    tile: &PackedTile<'_>,
+    rows: &[Row; MR],
+    acc: &mut [[S::F32; NV]; MR],
+) {
+    let args = &tile.args;
+    if tile.resumes {
+        for i in 0..MR {
+            for v in 0..NV {
+                // SAFETY: promised by the caller.
+                acc[i][v] = unsafe { s.load(args.out.wrapping_add(rows[i].out + v * S::LANES)) };
+            }
+        }
+        return;
+    }
+    for row in rows {
+        for line in (0..NV * S::LANES).step_by(LINE) {
+            s.prefetch(args.out.wrapping_add(row.out + line));
+            if !args.residual.is_null() {
+                s.prefetch(args.residual.wrapping_add(row.residual + line));
+            }
+        }
+    }
+}

@@ -1,0 +1,68 @@
+//! The micro-kernels over packed rows that exist, per instruction set, widest first. Without vectors there are none: memory
+//! counts more there.
+use super::packed_kernel::PackedSet;
+use crate::isa::Isa;
+
+/// Instantiates `packed_tile` for 1.. rows: `kernels!(name, token, vectors, columns, attribute, rows...)`.
+#[allow(unused_macros)]
+macro_rules! kernels {
+    ($name:ident, $token:expr, $vectors:literal, $cols:literal, $attribute:meta, $($rows:literal)*) => {
+        pub(super) static $name: PackedSet = {
+            const KERNELS: &[PackedKernel] = &[$({
+                /// # Safety
+                /// As [`PackedKernel`].
+                #[$attribute]
+                unsafe fn kernel(tile: &PackedTile<'_>) {
+                    // SAFETY: promised by the caller; this function has the target features.
+                    unsafe { packed_tile::<_, $rows, $vectors>($token, tile) }
+                }
+                kernel
+            }),*];
+            PackedSet { cols: $cols, kernels: KERNELS }
+        };
+    };
+}
+
+#[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
+mod x86 {
+    use super::super::packed_kernel::{PackedKernel, PackedSet, PackedTile, packed_tile};
+    use crate::isa::{avx2::Avx2, avx512::Avx512, sse2::Sse2};
+
+    kernels!(AVX512_32, Avx512::new(), 2, 32, target_feature(enable = "avx512f,avx512vl,avx512bw,avx512dq,fma,avx2"), 1 2 3 4 5 6 7 8 9 10 11 12);
+    kernels!(AVX512_16, Avx512::new(), 1, 16, target_feature(enable = "avx512f,avx512vl,avx512bw,avx512dq,fma,avx2"), 1 2 3 4 5 6 7 8 9 10 11 12);
+    kernels!(AVX2_16, Avx2::new(), 2, 16, target_feature(enable = "avx2,fma"), 1 2 3 4 5 6);
+    kernels!(SSE2_8, Sse2::new(), 2, 8, target_feature(enable = "sse2"), 1 2 3 4);
+}
+
+#[cfg(all(target_arch = "aarch64", target_feature = "neon"))]
+mod arm {
+    use super::super::packed_kernel::{PackedKernel, PackedSet, PackedTile, packed_tile};
+    use crate::isa::neon::Neon;
+
+    kernels!(NEON_16, Neon, 4, 16, inline(never), 1 2 3 4 5 6);
+}
+
+#[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
+mod wasm {
+    use super::super::packed_kernel::{PackedKernel, PackedSet, PackedTile, packed_tile};
+    use crate::isa::wasm128::Wasm128;
+
+    kernels!(WASM_8, Wasm128, 2, 8, inline(never), 1 2 3 4);
+}
+
+/// The kernels of an instruction set. All have the same rows, and the narrowest is at most 16 columns wide.
+pub(crate) fn of(isa: Isa) -> &'static [&'static PackedSet] {
+    match isa {
+        #[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
+        Isa::Avx512 => const { &[&x86::AVX512_32, &x86::AVX512_16] },
+        #[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
+        Isa::Avx2 => const { &[&x86::AVX2_16] },
+        #[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
+        Isa::Sse2 => const { &[&x86::SSE2_8] },
+        #[cfg(all(target_arch = "aarch64", target_feature = "neon"))]
+        Isa::Neon => const { &[&arm::NEON_16] },
+        #[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
+        Isa::Wasm128 => const { &[&wasm::WASM_8] },
+        _ => &[],
+    }
+}
