@@ -24,11 +24,12 @@ impl Roles {
     /// The roles of a kernel's buffers.
     pub fn new(program: &Program, kernel: &Kernel) -> Self {
         let (weights, packed) = operands(kernel);
+        let scratch = kernel.scratch();
         match packed {
             Some(packed) if program.buffer(packed).constant().is_some() => {
-                Roles { replaced: weights, reads: vec![packed], scratch: kernel.scratch().into_iter().collect() }
+                Roles { replaced: weights, reads: vec![packed], scratch: scratch.into_iter().collect() }
             }
-            packed => Roles { replaced: None, reads: Vec::new(), scratch: packed.into_iter().collect() },
+            packed => Roles { replaced: None, reads: Vec::new(), scratch: packed.into_iter().chain(scratch).collect() },
         }
     }
 }

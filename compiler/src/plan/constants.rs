@@ -67,7 +67,7 @@ pub(super) fn needed(program: &Program, node: &Scalar) -> Option<BufferId> {
 }
 
 /// Buffers that a kernel reads, and the scratch it fills.
-pub(super) fn kernel_reads(program: &Program, kernel: &Kernel) -> (Vec<BufferId>, Option<BufferId>) {
+pub(super) fn kernel_reads(program: &Program, kernel: &Kernel) -> (Vec<BufferId>, Vec<BufferId>) {
     let (weights, packed) = match &kernel.kind {
         KernelKind::Contraction { weights, packed, .. } => (Some(*weights), Some(*packed)),
         KernelKind::Window { weights, packed, .. } => (*weights, *packed),
@@ -78,13 +78,9 @@ pub(super) fn kernel_reads(program: &Program, kernel: &Kernel) -> (Vec<BufferId>
         let replaced = constant && Some(i as u32) == weights;
         reads.extend(needed(program, node).filter(|_| !replaced));
     }
-    match packed {
-        Some(packed) if constant => {
-            reads.push(packed);
-            (reads, kernel.scratch())
-        }
-        packed => (reads, packed),
-    }
+    let mut scratch: Vec<BufferId> = kernel.scratch().into_iter().collect();
+    if constant { &mut reads } else { &mut scratch }.extend(packed);
+    (reads, scratch)
 }
 
 /// Gives every constant its offset; equal constants share one.
