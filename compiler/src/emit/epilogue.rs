@@ -42,6 +42,10 @@ pub(super) fn tokens(call: &Call) -> Result<(TokenStream, TokenStream), Diagnost
         let (low, high) = (types::constant(Const::F32(low)), types::constant(Const::F32(high)));
         fields.extend(quote!(clamp: Some((#low, #high)),));
     }
+    if let Some(activation) = epilogue.activation {
+        let name = format_ident!("{activation:?}");
+        fields.extend(quote!(then: Some(&rt::Activation::#name.on_tiles(cx)),));
+    }
     if fields.is_empty() {
         return Ok((TokenStream::new(), quote!(rt::Epilogue::NONE)));
     }

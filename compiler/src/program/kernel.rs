@@ -6,6 +6,7 @@
 use super::nest::{Nest, Node, Scalar};
 use super::{BufferId, Program};
 use crate::dim::Dim;
+use include_ir_runtime::__private::v1::Activation;
 
 /// The part an axis plays in a kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -145,6 +146,8 @@ pub struct Epilogue {
     pub residual: Option<Node>,
     /// Lower and upper limit.
     pub clamp: Option<(f32, f32)>,
+    /// A function of what the above gives.
+    pub activation: Option<Activation>,
     /// The nest's nodes after the reduction are evaluated over the tile; then the fields above are empty.
     pub general: bool,
 }

@@ -35,7 +35,8 @@ pub fn select_kernels(program: &mut Program, options: &Options, _: &mut Diagnost
     let filtering = vectors && options.accuracy == Accuracy::Auto;
     for_each_step(program, &mut |program, step| {
         if let StepKind::Nest(nest) = &step.kind {
-            let kernel = contraction(program, nest, panel, filtering).or_else(|| window(program, nest));
+            let kernel =
+                contraction(program, nest, panel, (vectors, filtering)).or_else(|| window(program, nest, vectors));
             if let Some(kernel) = kernel {
                 step.kind = StepKind::Kernel(Box::new(kernel));
             }
@@ -43,7 +44,7 @@ pub fn select_kernels(program: &mut Program, options: &Options, _: &mut Diagnost
     });
 }
 
-fn contraction(program: &mut Program, nest: &Nest, panel: usize, filtering: bool) -> Option<Kernel> {
+fn contraction(program: &mut Program, nest: &Nest, panel: usize, (vectors, filtering): (bool, bool)) -> Option<Kernel> {
     let product = recognise::product(program, nest)?;
     if !product.parts.contains(&Part::Column) || program.buffer(nest.store.buffer).element != ElementType::F32 {
         return None;
@@ -65,7 +66,7 @@ fn contraction(program: &mut Program, nest: &Nest, panel: usize, filtering: bool
     if !fits(&description) || !columns_are_contiguous(&description) || packing_is_dear(program, &kernel, &description) {
         return None;
     }
-    kernel.epilogue = epilogue::find(program, &kernel, &description);
+    kernel.epilogue = epilogue::find(program, &kernel, &description, vectors);
     let weights = product.weights;
     if filtering && let Some((packed, winograd)) = winograd::contraction(program, &kernel, &description, panel) {
         let method = Method::Winograd(winograd);
@@ -126,7 +127,7 @@ fn columns_are_contiguous(description: &Description) -> bool {
     })
 }
 
-fn window(program: &mut Program, nest: &Nest) -> Option<Kernel> {
+fn window(program: &mut Program, nest: &Nest, vectors: bool) -> Option<Kernel> {
     let window = recognise::window(program, nest)?;
     if program.buffer(nest.store.buffer).element != ElementType::F32 {
         return None;
@@ -148,7 +149,7 @@ fn window(program: &mut Program, nest: &Nest) -> Option<Kernel> {
     if !fits(&description) {
         return None;
     }
-    kernel.epilogue = epilogue::find(program, &kernel, &description);
+    kernel.epilogue = epilogue::find(program, &kernel, &description, vectors);
     if let Some(weights) = window.weights {
         let packed = pack::depthwise(program, &kernel, &description)?;
         kernel.kind = KernelKind::Window { op: window.op, weights: Some(weights), packed: Some(packed) };

@@ -92,6 +92,20 @@ impl<'t> Tile<'t> {
         Tile { batch, first_row, first_col, rows, out: data.as_mut_ptr(), cols: cols.min(step) }
     }
 
+    /// A tile of so many rows, which are `step` floats apart.
+    ///
+    /// # Safety
+    /// As [`Tile::in_place`].
+    pub(crate) unsafe fn in_steps(
+        batch: [usize; 2],
+        (first_row, first_col): (usize, usize),
+        out: *mut f32,
+        (rows, step): (usize, usize),
+        cols: usize,
+    ) -> Self {
+        Tile { batch, first_row, first_col, rows: Rows::Steps(rows, step), out, cols }
+    }
+
     /// Columns of the tile.
     #[inline(always)]
     #[must_use]

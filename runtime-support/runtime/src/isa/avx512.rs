@@ -38,6 +38,7 @@ unsafe impl Simd for Avx512 {
         min(a: Self::F32, b: Self::F32) -> Self::F32 = _mm512_min_ps(a, b);
         sqrt(a: Self::F32) -> Self::F32 = _mm512_sqrt_ps(a);
         mul_add(a: Self::F32, b: Self::F32, c: Self::F32) -> Self::F32 = _mm512_fmadd_ps(a, b, c);
+        scale(a: Self::F32, n: Self::F32) -> Self::F32 = _mm512_scalef_ps(a, n);
         floor(a: Self::F32) -> Self::F32 = _mm512_roundscale_ps::<{ _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC }>(a);
         round_half_even(a: Self::F32) -> Self::F32 = _mm512_roundscale_ps::<{ _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC }>(a);
         abs(a: Self::F32) -> Self::F32 = _mm512_abs_ps(a);

@@ -2,10 +2,13 @@
 use super::poly;
 
 /// 1.5 * 2^23: adding it rounds to the nearest integer (ties to even), which then stands in the low bits.
-const ROUND: f32 = 12_582_912.0;
+pub(crate) const ROUND: f32 = 12_582_912.0;
 /// ln 2 in two parts; the first has 9 significant bits, so that its product with an exponent is exact.
-const LN2_HIGH: f32 = 0.693_359_4;
-const LN2_LOW: f32 = -2.121_944_4e-4;
+pub(crate) const LN2_HIGH: f32 = 0.693_359_4;
+pub(crate) const LN2_LOW: f32 = -2.121_944_4e-4;
+
+/// Coefficients of q(r) = (e^r - 1 - r) / r^2.
+pub(crate) const REST: [f32; 5] = [0.499_999_94, 0.166_665_2, 0.041_668_408, 0.008_368_914, 0.001_381_418_9];
 
 /// 2^n * (1 + r + r^2 q(r)) for |r| <= ln(2)/2, in two scalings so that neither overflows and subnormals appear.
 #[inline(always)]
@@ -19,8 +22,9 @@ fn scaled(r: f32, n: i32) -> f32 {
 /// (e^r - 1 - r) / r^2 for |r| <= ln(2)/2, relative error of e^r 3e-9.
 #[inline(always)]
 fn quadratic_rest(r: f32) -> f32 {
-    let low = 0.499_999_94 + r * 0.166_665_2;
-    low + r * r * ((0.041_668_408 + r * 0.008_368_914) + r * r * 0.001_381_418_9)
+    let [c0, c1, c2, c3, c4] = REST;
+    let low = c0 + r * c1;
+    low + r * r * ((c2 + r * c3) + r * r * c4)
 }
 
 /// e^x, at most 1 ULP off; infinity from 88.73 on, subnormals correct to 1 of their units, 0 below -104.

@@ -4,7 +4,7 @@
 //! vectorise loops over them (selects, no calls). Functions that end in `_f64` call `libm`.
 //! Accuracy, in units in the last place (ULP) of `f32`, is asserted by the tests over sweeps of the whole range.
 mod activation;
-mod exponential;
+pub(crate) mod exponential;
 mod hyperbolic;
 mod integer;
 mod logarithm;

@@ -125,6 +125,16 @@ pub unsafe trait Simd: Copy {
     fn mul_add(self, a: Self::F32, b: Self::F32, c: Self::F32) -> Self::F32 {
         self.add(self.mul(a, b), c)
     }
+    /// a * 2^n for whole numbers n from -252 to 254: in two factors that are normal, so that only the second one rounds.
+    #[inline(always)]
+    fn scale(self, a: Self::F32, n: Self::F32) -> Self::F32 {
+        // 1.5 * 2^23: adding it brings the number to the low bits.
+        let shift = 12_582_912.0f32;
+        let n = self.sub_i32(self.f32_to_bits(self.add(n, self.splat(shift))), self.splat_i32(shift.to_bits() as i32));
+        let power = |n| self.bits_to_f32(self.shl_i32(self.add_i32(n, self.splat_i32(127)), 23));
+        let half = self.shr_i32(n, 1);
+        self.mul(self.mul(a, power(half)), power(self.sub_i32(n, half)))
+    }
     binary! {
         "The greater one; `b` if either is NaN." max(F32 f32) = |a, b| if a > b { a } else { b };
         "The lesser one; `b` if either is NaN." min(F32 f32) = |a, b| if a < b { a } else { b };

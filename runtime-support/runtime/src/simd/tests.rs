@@ -65,6 +65,8 @@ impl WithSimd for &Battery<'_> {
                 macro_rules! two { ($show:ident $a:ident $b:ident: $($name:ident)*) => { $( put(stringify!($name), i, $show(s.$name($a, $b))); )* } }
                 macro_rules! one { ($show:ident $a:ident: $($name:ident)*) => { $( put(stringify!($name), i, $show(s.$name($a))); )* } }
                 two!(floats a b: add sub mul div max min keep_nan);
+                let power = s.min(s.max(s.round_half_even(b), s.splat(-252.0)), s.splat(254.0));
+                put("scale", i, floats(s.scale(s.add(s.splat(1.0), s.abs(s.sub(a, s.floor(a)))), power)));
                 one!(floats a: abs sqrt floor round_half_even);
                 two!(ints c d: add_i32 sub_i32 mul_i32 max_i32 min_i32 and_i32 or_i32 xor_i32);
                 two!(longs g h: add_i64 sub_i64 mul_i64 max_i64 min_i64 and_i64 or_i64 xor_i64);

@@ -16,8 +16,8 @@ use crate::isa::Isa;
 use crate::simd::Simd;
 
 /// Outputs that are computed at once, and the same for short lines.
-pub(super) const OUTPUTS: usize = 7;
-pub(super) const FEW_OUTPUTS: usize = 4;
+const OUTPUTS: usize = 7;
+const FEW_OUTPUTS: usize = 4;
 
 /// Pixels in the padding.
 static ZEROS: [f32; 16] = [0.0; 16];
@@ -64,9 +64,8 @@ pub(super) struct LineSet {
 }
 
 impl LineSet {
-    /// The kernel for a stride, a number of taps along the line, and a length of lines; with the outputs that it computes
-    /// at once.
-    pub fn kernel(&self, stride: usize, taps: usize, outputs: usize) -> Option<(LineKernel, usize)> {
+    /// The kernel for a stride, a number of taps along the line, and a length of lines.
+    pub fn kernel(&self, stride: usize, taps: usize, outputs: usize) -> Option<LineKernel> {
         let [s1k3, s2k3, s1k5, s2k5, s1k7] = &self.kernels;
         let [many, few] = match (stride, taps) {
             (1, 3) => s1k3,
@@ -77,8 +76,8 @@ impl LineSet {
             _ => return None,
         };
         match outputs {
-            OUTPUTS.. => Some((*many, OUTPUTS)),
-            FEW_OUTPUTS.. => Some((*few, FEW_OUTPUTS)),
+            OUTPUTS.. => Some(*many),
+            FEW_OUTPUTS.. => Some(*few),
             _ => None,
         }
     }

@@ -14,9 +14,6 @@ const MOST_TAPS: usize = 8;
 const STRIP: usize = 8;
 /// Floats of the operand that stay in the first-level cache from one line to the next.
 const NEAR: usize = 6 * 1024;
-/// Greatest number of columns of a tile for a closure.
-const TILE_COLS: usize = 32;
-const TILE_ROWS: usize = super::line_kernel::OUTPUTS;
 
 /// A depthwise convolution in lines.
 pub(super) struct Lines {
@@ -28,8 +25,7 @@ pub(super) struct Lines {
     first: isize,
     limit: isize,
     kernel: LineKernel,
-    /// Outputs and channels that the kernel computes at once.
-    outputs: usize,
+    /// Channels that the kernel computes at once.
     lanes: usize,
 }
 
@@ -71,8 +67,8 @@ impl Lines {
             return None;
         }
         let set = of(isa).iter().find(|set| set.cols <= c.cols)?;
-        let (kernel, outputs) = set.kernel(stride, tap.extent, row.extent)?;
-        Some(Lines { fast, bound, first, limit, kernel, outputs, lanes: set.cols })
+        let kernel = set.kernel(stride, tap.extent, row.extent)?;
+        Some(Lines { fast, bound, first, limit, kernel, lanes: set.cols })
     }
 
     /// A range of rows, which are whole lines.
@@ -105,7 +101,7 @@ impl Lines {
                         // SAFETY: promised by the caller.
                         None => unsafe { (self.kernel)(&args) },
                         // SAFETY: promised by the caller.
-                        Some(then) => unsafe { self.tiles(job, &args, (line + i) * length, start, then) },
+                        Some(then) => unsafe { self.tile(job, &args, ((line + i) * length, start), then) },
                     }
                 }
                 column = start + width;
@@ -137,44 +133,22 @@ impl Lines {
         }
     }
 
-    /// Tile by tile through a buffer that the closure sees.
+    /// Some channels of a line, then the closure on them where they lie.
     ///
     /// # Safety
     /// As `run`.
-    unsafe fn tiles(&self, job: &Job<'_>, args: &LineArgs<'_>, first_row: usize, first_col: usize, then: Then<'_>) {
-        let mut done = 0;
-        while done < args.outputs {
-            let start = done.min(args.outputs - self.outputs);
-            let mut column = 0;
-            while column < args.cols {
-                let at = column.min(args.cols - self.lanes);
-                let cols = TILE_COLS.min(args.cols - at);
-                let mut buffer = [0.0f32; TILE_ROWS * TILE_COLS];
-                let tile = LineArgs {
-                    a: args.a.wrapping_add(at),
-                    w: args.w.wrapping_add(at),
-                    out: buffer.as_mut_ptr().wrapping_sub(start * TILE_COLS),
-                    out_step: TILE_COLS,
-                    bias: offset(args.bias, at),
-                    residual: offset(args.residual, at),
-                    start,
-                    outputs: self.outputs,
-                    cols,
-                    ..*args
-                };
-                // SAFETY: as promised for the line; the buffer holds the tile.
-                unsafe { (self.kernel)(&tile) };
-                let data = buffer.get_mut(..self.outputs * TILE_COLS).unwrap_or_default();
-                let (first_row, first_col) = (first_row + start, first_col + at);
-                then(Tile::in_buffer(job.batch, (first_row, first_col), data, TILE_COLS, cols));
-                for (i, row) in buffer.chunks_exact(TILE_COLS).take(self.outputs).enumerate() {
-                    let out = args.out.wrapping_add((start + i) * args.out_step + at);
-                    // SAFETY: the outputs and columns are inside the result; the buffer is our own.
-                    unsafe { core::ptr::copy_nonoverlapping(row.as_ptr(), out, cols) };
-                }
-                column = at + cols;
-            }
-            done += self.outputs;
+    unsafe fn tile(&self, job: &Job<'_>, args: &LineArgs<'_>, (first_row, first_col): (usize, usize), then: Then<'_>) {
+        // SAFETY: promised by the caller.
+        unsafe { (self.kernel)(args) };
+        // Outputs that may overlap are shown one by one.
+        let together = if job.rows_are_apart { args.outputs } else { 1 };
+        let mut row = 0;
+        while row < args.outputs {
+            let (rows, out) = (together.min(args.outputs - row), args.out.wrapping_add(row * args.out_step));
+            let place = (first_row + row, first_col);
+            // SAFETY: outputs and channels are inside the result, which `run` borrows; no two of these outputs overlap.
+            then(unsafe { Tile::in_steps(job.batch, place, out, (rows, args.out_step), args.cols) });
+            row += rows;
         }
     }
 

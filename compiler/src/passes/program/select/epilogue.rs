@@ -1,24 +1,33 @@
-//! What follows a reduction, as data for the kernel: bias, residual, limits; anything else runs over the tile.
+//! What follows a reduction, as data for the kernel: bias, residual, limits, an activation function; anything else runs over
+//! the tile.
+
+mod activation;
 
 use crate::dim::Dim;
 use crate::program::kernel::{Description, Epilogue, Kernel, Part};
 use crate::program::nest::{Binary, Const, Node, Scalar};
 use crate::program::{Access, Program};
 
-/// The epilogue of a kernel's nest.
-pub(super) fn find(program: &Program, kernel: &Kernel, description: &Description) -> Epilogue {
-    data_epilogue(program, kernel, description).unwrap_or(Epilogue { general: true, ..Epilogue::default() })
+/// The epilogue of a kernel's nest. Activation functions are data where there are `vectors`; else loops are smaller.
+pub(super) fn find(program: &Program, kernel: &Kernel, description: &Description, vectors: bool) -> Epilogue {
+    let found = data_epilogue(program, kernel, description, vectors);
+    found.unwrap_or(Epilogue { general: true, ..Epilogue::default() })
 }
 
 /// Follows the accumulator from use to use; each use must be an addition of a bias or residual, or a limit, in the order
 /// in which the kernel applies them.
-fn data_epilogue(program: &Program, kernel: &Kernel, description: &Description) -> Option<Epilogue> {
+fn data_epilogue(program: &Program, kernel: &Kernel, description: &Description, vectors: bool) -> Option<Epilogue> {
     let nest = &kernel.nest;
     let mut epilogue = Epilogue::default();
     let mut current = nest.nodes.iter().position(|node| *node == Scalar::Reduced)? as Node;
     let after = nest.after_reduction();
     let mut steps = 1;
     while current != nest.result {
+        if vectors && let Some((activation, nodes)) = activation::find(nest, current) {
+            epilogue.activation = Some(activation);
+            steps += nodes;
+            break;
+        }
         let (next, node) = only_use(kernel, current)?;
         let Scalar::Binary(function, a, b) = node else { return None };
         let other = if *a == current { *b } else { *a };
