@@ -39,7 +39,7 @@ impl Contraction {
         let whole = floor_mod_usize(self.cols, LINE) == 0 && self.panel >= LINE && !epilogue.accumulate;
         // Sums that go on later wait in the result.
         let apart = parts::apart(self, self.batches.len());
-        if sets.is_empty() || !whole || !apart || self.k() == 0 || scratch.len() < self.packed_rows_len() {
+        if !whole || !apart || self.k() == 0 || scratch.len() < self.packed_rows_len() {
             return self.run(cx, a, w, out, epilogue);
         }
         if !self.is_empty() && self.fits_all(a.extent(), w.len(), out.extent(), &epilogue) {
@@ -65,10 +65,10 @@ unsafe fn run(
     epilogue: Epilogue<'_>,
 ) {
     let cx = parts::context(c, cx);
-    let mr = sets.first().map_or(1, |set| set.kernels.len());
+    let most = packed_kernels::most_rows(sets);
     // Blocks of equal size and whole tiles, so that the last one does not fall back to small tiles.
     let (m, pass) = (c.m(), pass(c.k()));
-    let size = ceil_div_usize(ceil_div_usize(m, ceil_div_usize(m, BLOCK)), mr).saturating_mul(mr).clamp(1, BLOCK);
+    let size = ceil_div_usize(ceil_div_usize(m, ceil_div_usize(m, BLOCK)), most).saturating_mul(most).clamp(1, BLOCK);
     let mut block = EMPTY;
     for b0 in 0..c.batches[0].extent {
         for b1 in 0..c.batches[1].extent {
@@ -81,7 +81,7 @@ unsafe fn run(
                 let mut k = 0;
                 while k < c.k() {
                     let part = k..c.k().min(k + pass);
-                    let packed = PackedRows { job: &job, rows, first_row, at: scratch.as_mut_ptr(), k: part, mr };
+                    let packed = PackedRows { job: &job, rows, first_row, at: scratch.as_mut_ptr(), k: part, most };
                     // SAFETY: promised by the caller.
                     unsafe {
                         packed.pack(cx);
@@ -107,26 +107,20 @@ pub(crate) struct PackedRows<'a> {
     /// The part of the sums.
     pub k: Range<usize>,
     /// Most rows of a tile.
-    pub mr: usize,
+    pub most: usize,
 }
 
 // SAFETY: parts that run at the same time write their own tiles of the working memory or of the result only.
 unsafe impl Sync for PackedRows<'_> {}
 
 impl PackedRows<'_> {
-    fn tiles(&self) -> usize {
-        ceil_div_usize(self.rows.len(), self.mr)
-    }
-
-    /// The rows of a tile: all tiles have nearly the same number.
-    fn tile(&self, tile: usize) -> Range<usize> {
-        let at = |tile: usize| floor_div_usize(self.rows.len() * tile, self.tiles());
-        at(tile)..at(tile + 1)
+    fn tiles(&self) -> Tiles {
+        Tiles { rows: self.rows.len(), most: self.most }
     }
 
     /// Where a tile that begins at row `first` of the block lies.
     fn place(&self, first: usize) -> *mut f32 {
-        self.at.wrapping_add(first * ceil_div_usize(self.k.len(), LINE) * LINE)
+        self.at.wrapping_add(first.wrapping_mul(padded(self.k.len())))
     }
 
     /// Packs all tiles.
@@ -134,10 +128,10 @@ impl PackedRows<'_> {
     /// # Safety
     /// The descriptor fits all operands; the working memory takes the rows.
     unsafe fn pack(&self, cx: Cx<'_>) {
-        let parts = cx.parts(self.rows.len().saturating_mul(self.k.len()), PACKED).min(self.tiles());
+        let parts = cx.parts(self.rows.len().saturating_mul(self.k.len()), PACKED).min(self.tiles().count());
         cx.split(parts, |range| {
-            for tile in share(self.tiles(), parts, &range) {
-                let rows = self.tile(tile);
+            for tile in share(self.tiles().count(), parts, &range) {
+                let rows = self.tiles().range(tile);
                 let to = self.place(rows.start);
                 // SAFETY: promised by the caller; tiles are disjoint.
                 unsafe {
@@ -157,11 +151,11 @@ impl PackedRows<'_> {
         let work = self.rows.len().saturating_mul(self.k.len()).saturating_mul(c.cols);
         let wanted = cx.parts(work, MULTIPLIED);
         let by_panels = wanted.min(panels);
-        let by_tiles = ceil_div_usize(wanted, by_panels).min(self.tiles());
+        let by_tiles = ceil_div_usize(wanted, by_panels).min(self.tiles().count());
         cx.split(by_panels.saturating_mul(by_tiles), |range| {
             for part in range {
                 let (panel, tile) = (floor_div_usize(part, by_tiles), floor_mod_usize(part, by_tiles));
-                let tiles = share(self.tiles(), by_tiles, &(tile..tile + 1));
+                let tiles = share(self.tiles().count(), by_tiles, &(tile..tile + 1));
                 let panels = share(panels, by_panels, &(panel..panel + 1));
                 // SAFETY: promised by the caller; parts are disjoint.
                 unsafe { self.panels(sets, tiles, panels, then) };
@@ -169,17 +163,21 @@ impl PackedRows<'_> {
         });
     }
 
+    /// All tiles times all panels, on one thread.
+    ///
+    /// # Safety
+    /// As `multiply`.
+    pub unsafe fn all(&self, sets: &[&PackedSet]) {
+        let panels = ceil_div_usize(self.job.c.cols, self.job.c.panel);
+        // SAFETY: promised by the caller.
+        unsafe { self.panels(sets, 0..self.tiles().count(), 0..panels, None) };
+    }
+
     /// Some tiles times some panels.
     ///
     /// # Safety
     /// As `multiply`.
-    pub unsafe fn panels(
-        &self,
-        sets: &[&PackedSet],
-        tiles: Range<usize>,
-        panels: Range<usize>,
-        then: Option<Then<'_>>,
-    ) {
+    unsafe fn panels(&self, sets: &[&PackedSet], tiles: Range<usize>, panels: Range<usize>, then: Option<Then<'_>>) {
         let c = self.job.c;
         for panel in panels {
             let column = panel * c.panel;
@@ -191,7 +189,7 @@ impl PackedRows<'_> {
                 for tile in tiles.clone() {
                     // The tiles share the work of fetching the next panel.
                     let lines = if at == 0 { ceil_div_usize(width, tiles.len()) } else { 0 };
-                    let share = (tile - tiles.start) * lines * ceil_div_usize(self.k.len(), LINE) * LINE;
+                    let share = (tile - tiles.start) * lines * padded(self.k.len());
                     let fetched = (w.wrapping_add(width * c.k() + share), lines);
                     // SAFETY: promised by the caller.
                     unsafe { self.one(set, tile, (column + at, w.wrapping_add(at), width), fetched, then) };
@@ -214,7 +212,7 @@ impl PackedRows<'_> {
         (next, lines): (*const f32, usize),
         then: Option<Then<'_>>,
     ) {
-        let (job, rows) = (self.job, self.tile(tile));
+        let (job, rows) = (self.job, self.tiles().range(tile));
         let suspends = self.k.end < job.c.k();
         let args = Args {
             c: job.c,
@@ -240,6 +238,36 @@ impl PackedRows<'_> {
         let place = Place { direct: true, rows: rows.len(), cols: set.cols, first_row, first_col: column };
         // SAFETY: promised by the caller.
         unsafe { job.tile(set.cols, args, &place, then.filter(|_| !suspends), compute) };
+    }
+}
+
+/// Products with those that fill the last chunk.
+pub(crate) const fn padded(k: usize) -> usize {
+    ceil_div_usize(k, LINE).saturating_mul(LINE)
+}
+
+/// The division of rows into tiles of nearly the same size.
+#[derive(Clone, Copy)]
+pub(crate) struct Tiles {
+    pub rows: usize,
+    /// Most rows of a tile.
+    pub most: usize,
+}
+
+impl Tiles {
+    pub fn count(self) -> usize {
+        ceil_div_usize(self.rows, self.most)
+    }
+
+    /// The rows of a tile.
+    pub fn range(self, tile: usize) -> Range<usize> {
+        let at = |tile: usize| floor_div_usize(self.rows * tile, self.count());
+        at(tile)..at(tile + 1)
+    }
+
+    /// The rows of the tile that a row is in: the last one that does not begin behind it.
+    pub fn around(self, row: usize) -> Range<usize> {
+        self.range(ceil_div_usize((row + 1) * self.count(), self.rows).saturating_sub(1))
     }
 }
 

@@ -1,10 +1,9 @@
-//! The micro-kernels over packed rows that exist, per instruction set, widest first. Without vectors there are none: memory
-//! counts more there.
-use super::packed_kernel::PackedSet;
+//! The micro-kernels over packed rows that exist, per instruction set, widest first.
+use super::packed_kernel::{PackedKernel, PackedSet, PackedTile, packed_tile};
 use crate::isa::Isa;
+use crate::isa::scalar::Scalar;
 
 /// Instantiates `packed_tile` for 1.. rows: `kernels!(name, token, vectors, columns, attribute, rows...)`.
-#[allow(unused_macros)]
 macro_rules! kernels {
     ($name:ident, $token:expr, $vectors:literal, $cols:literal, $attribute:meta, $($rows:literal)*) => {
         pub(super) static $name: PackedSet = {
@@ -23,9 +22,11 @@ macro_rules! kernels {
     };
 }
 
+kernels!(SCALAR_4, Scalar, 1, 4, inline(never), 1 2 3 4);
+
 #[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
 mod x86 {
-    use super::super::packed_kernel::{PackedKernel, PackedSet, PackedTile, packed_tile};
+    use super::*;
     use crate::isa::{avx2::Avx2, avx512::Avx512, sse2::Sse2};
 
     kernels!(AVX512_32, Avx512::new(), 2, 32, target_feature(enable = "avx512f,avx512vl,avx512bw,avx512dq,fma,avx2"), 1 2 3 4 5 6 7 8 9 10 11 12);
@@ -36,7 +37,7 @@ mod x86 {
 
 #[cfg(all(target_arch = "aarch64", target_feature = "neon"))]
 mod arm {
-    use super::super::packed_kernel::{PackedKernel, PackedSet, PackedTile, packed_tile};
+    use super::*;
     use crate::isa::neon::Neon;
 
     kernels!(NEON_16, Neon, 4, 16, inline(never), 1 2 3 4 5 6);
@@ -44,7 +45,7 @@ mod arm {
 
 #[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
 mod wasm {
-    use super::super::packed_kernel::{PackedKernel, PackedSet, PackedTile, packed_tile};
+    use super::*;
     use crate::isa::wasm128::Wasm128;
 
     kernels!(WASM_8, Wasm128, 2, 8, inline(never), 1 2 3 4);
@@ -63,6 +64,11 @@ pub(crate) fn of(isa: Isa) -> &'static [&'static PackedSet] {
         Isa::Neon => const { &[&arm::NEON_16] },
         #[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
         Isa::Wasm128 => const { &[&wasm::WASM_8] },
-        _ => &[],
+        _ => const { &[&SCALAR_4] },
     }
+}
+
+/// Most rows of a tile.
+pub(crate) fn most_rows(sets: &[&PackedSet]) -> usize {
+    sets.first().map_or(1, |set| set.kernels.len())
 }

@@ -16,7 +16,7 @@ const MOST: usize = 768;
 pub(super) const fn pass(k: usize) -> usize {
     let passes = ceil_div_usize(k, MOST);
     let passes = if passes == 0 { 1 } else { passes };
-    ceil_div_usize(ceil_div_usize(k, passes), LINE).saturating_mul(LINE)
+    super::packed::padded(ceil_div_usize(k, passes))
 }
 
 /// Packs products `k` of the rows of a tile; row i's element of tap 0 is at `a` plus its address.

@@ -3,11 +3,12 @@ use super::Winograd;
 use super::transform::{Data, Finish, GROUP, Group, NO_GROUP, Pixels, Sums};
 use crate::blocks::{blocks, blocks_mut};
 use crate::contraction::job::{Job, offset};
-use crate::contraction::kernel::Kernels;
-use crate::contraction::kernels;
-use crate::contraction::parts;
+use crate::contraction::kernel::LINE;
+use crate::contraction::packed::{PackedRows, Tiles, padded};
+use crate::contraction::packed_kernel::PackedSet;
 use crate::contraction::table::{BLOCK, Block, EMPTY, fill, step};
 use crate::contraction::{Contraction, Epilogue, RowAxis, Then, Tile};
+use crate::contraction::{packed_kernels, parts};
 use crate::cx::Cx;
 use crate::math::{ceil_div_usize, floor_div_usize, floor_mod_usize};
 use crate::raw::{Dst, Src};
@@ -24,6 +25,9 @@ struct Run<'a> {
     bias: *const f32,
     accumulate: bool,
     clamp: Option<(f32, f32)>,
+    /// The micro-kernels, and most rows of their tiles.
+    sets: &'a [&'a PackedSet],
+    most: usize,
     /// Transformed data and sums.
     data: *mut f32,
     sums: *mut f32,
@@ -70,6 +74,7 @@ pub(super) unsafe fn run(
     let [y, x] = axes(shape);
     let residual = epilogue.residual.map(|residual| residual.as_ptr().wrapping_add(c.residual_offset));
     let data = scratch.as_mut_ptr();
+    let sets = packed_kernels::of(cx.isa());
     let run = Run {
         shape,
         cx: parts::context(c, cx),
@@ -80,6 +85,8 @@ pub(super) unsafe fn run(
         bias: epilogue.bias.map_or(core::ptr::null(), <[f32]>::as_ptr),
         accumulate: epilogue.accumulate,
         clamp: epilogue.clamp,
+        sets,
+        most: packed_kernels::most_rows(sets),
         data,
         sums: data.wrapping_add(shape.positions() * shape.data_plane()),
         tiles: [y, x].map(|axis| ceil_div_usize(c.rows[axis & 3].extent, shape.tile)),
@@ -87,12 +94,11 @@ pub(super) unsafe fn run(
     };
     let images = floor_div_usize(c.m(), c.rows[y & 3].extent.saturating_mul(c.rows[x & 3].extent));
     let count = images.saturating_mul(run.tiles[0]).saturating_mul(run.tiles[1]);
-    let kernels = kernels::of(cx.isa());
     let mut first = 0;
     while first < count {
         let n = shape.block.min(count - first);
         // SAFETY: promised by the caller.
-        unsafe { run.block(kernels, first, n, epilogue.then) };
+        unsafe { run.block(first, n, epilogue.then) };
         first += n;
     }
 }
@@ -121,22 +127,22 @@ impl Run<'_> {
 
     /// # Safety
     /// The descriptor fits all operands; the tiles exist.
-    unsafe fn block(&self, kernels: Kernels, first: usize, n: usize, then: Option<Then<'_>>) {
+    unsafe fn block(&self, first: usize, n: usize, then: Option<Then<'_>>) {
         let c = &self.shape.product;
         let work = self.shape.positions().saturating_mul(n).saturating_mul(c.depth);
         self.split(n, self.cx.parts(work, MOVED), &|tiles| {
             for i in tiles {
                 let pixels = self.pixels(&self.place(first + i));
-                let to = self.data.wrapping_add(i * c.depth);
+                let (to, step) = self.row(i, n);
                 let plane = self.shape.data_plane();
-                self.cx.dispatch(Data { tile: self.shape.tile, pixels: &pixels, channels: c.depth, to, plane });
+                self.cx.dispatch(Data { tile: self.shape.tile, pixels: &pixels, channels: c.depth, to, step, plane });
             }
         });
         let (mut column, mut w) = (0, 0usize);
         while column < c.cols {
             let width = self.shape.width(column);
             // SAFETY: promised by the caller.
-            unsafe { self.multiply(kernels, n, width, w) };
+            unsafe { self.multiply(n, width, w) };
             w = w.wrapping_add(self.shape.positions() * width * c.depth);
             let end = c.cols.min(column + self.shape.chunk);
             let work = self.shape.positions().saturating_mul(n).saturating_mul(width);
@@ -151,13 +157,23 @@ impl Run<'_> {
         }
     }
 
+    /// Where the transformed data of tile number i of n begins in the first plane, packed as the rows of a product; and the
+    /// distance of its chunks.
+    fn row(&self, i: usize, n: usize) -> (*mut f32, usize) {
+        let depth = padded(self.shape.product.depth);
+        let (first, i) = (floor_div_usize(i, BLOCK) * BLOCK, floor_mod_usize(i, BLOCK));
+        let rows = Tiles { rows: BLOCK.min(n - first), most: self.most }.around(i);
+        let at = (first + rows.start) * depth + (i - rows.start) * LINE;
+        (self.data.wrapping_add(at), rows.len() * LINE)
+    }
+
     /// The transformed data of n tiles times the chunk of weights at offset `w`, position by position.
     ///
     /// # Safety
     /// As `block`.
-    unsafe fn multiply(&self, kernels: Kernels, n: usize, width: usize, w: usize) {
+    unsafe fn multiply(&self, n: usize, width: usize, w: usize) {
         let c = &self.shape.product;
-        let row = RowAxis { extent: n, a: c.depth as isize, out: width, residual: 0 };
+        let row = RowAxis { extent: n, a: 0, out: width, residual: 0 };
         let rows = [RowAxis::ONE, RowAxis::ONE, RowAxis::ONE, row];
         let c = Contraction { rows, depth: c.depth, cols: width, panel: c.panel, ..Contraction::NEW };
         let mut block: Block = EMPTY;
@@ -172,7 +188,7 @@ impl Run<'_> {
                     let job = Job {
                         c: &c,
                         batch: [0; 2],
-                        a: self.data.wrapping_add(position * self.shape.data_plane()),
+                        a: core::ptr::null(),
                         w: self.w.wrapping_add(w + position * width * c.depth),
                         out: self.sums.wrapping_add(position * self.shape.sums_plane()),
                         bias: core::ptr::null(),
@@ -181,8 +197,10 @@ impl Run<'_> {
                         clamp: None,
                         rows_are_apart: true,
                     };
+                    let at = self.data.wrapping_add(position * self.shape.data_plane() + first * padded(c.depth));
+                    let packed = PackedRows { job: &job, rows, first_row: first, at, k: 0..c.depth, most: self.most };
                     // SAFETY: data, sums and weights have the block's rows and columns.
-                    unsafe { job.panels(kernels, (first, rows), 0..width, None) };
+                    unsafe { packed.all(self.sets) };
                 }
             });
             first += count;

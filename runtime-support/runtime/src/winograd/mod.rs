@@ -12,6 +12,7 @@ mod transform;
 
 pub use pack::pack_winograd;
 
+use crate::contraction::packed::padded;
 use crate::contraction::{Bound, Contraction, Epilogue, Tap, packed_len};
 use crate::cx::Cx;
 use crate::raw::{Dst, Extent, Src};
@@ -57,7 +58,7 @@ impl Winograd {
 
     /// Floats of the transformed data of one position.
     const fn data_plane(&self) -> usize {
-        self.block.saturating_mul(self.product.depth).saturating_add(GAP)
+        self.block.saturating_mul(padded(self.product.depth)).saturating_add(GAP)
     }
 
     /// Floats of the sums of one position.
@@ -97,7 +98,7 @@ impl Winograd {
             }
             axis += 1;
         }
-        matches!(c.panel, 4 | 8 | 16 | 32)
+        matches!(c.panel, 16 | 32)
             && self.chunk.is_multiple_of(c.panel)
             && c.batches[0].extent == 1
             && c.batches[1].extent == 1

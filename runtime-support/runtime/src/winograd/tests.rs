@@ -24,7 +24,7 @@ fn random(r: &mut Random) -> Case {
     let (oh, ow) = (h + 2 * pad[0] - 2 - r.below(2), w + 2 * pad[1] - 2 - r.below(2));
     let (oh, ow) = (oh.max(1), ow.max(1));
     let images = 1 + r.below(3);
-    let panel = [4, 8, 16, 32][r.below(4)];
+    let panel = [16, 32][r.below(2)];
     let (line, pixel) = ((w * depth) as isize, depth as isize);
     let bound = |row, tap, pad: usize, limit| match pad {
         0 => Bound::NONE,

@@ -2,6 +2,7 @@
 // Tiles in registers are indexed by constants: iterators over several of them at once hide that.
 #![allow(clippy::needless_range_loop)]
 
+use crate::contraction::kernel::LINE;
 use crate::simd::{Simd, WithSimd, load_first, store_first};
 
 /// Columns that are transformed back before they are finished.
@@ -81,7 +82,7 @@ fn both_axes<S: Simd, const N: usize, const T: usize>(
 /// The input pixels under a tile: where each lies, or `None` in the padding.
 pub(super) type Pixels = [Option<*const f32>; 36];
 
-/// Transforms the data of one tile, all channels: position p of channel c goes to `to + p * plane + c`.
+/// Transforms the data of one tile, all channels: position p of channel c goes to `to + p * plane + c / 16 * step + c % 16`.
 pub(super) struct Data<'a> {
     /// Output pixels of a tile along each axis.
     pub tile: usize,
@@ -89,6 +90,7 @@ pub(super) struct Data<'a> {
     pub pixels: &'a Pixels,
     pub channels: usize,
     pub to: *mut f32,
+    pub step: usize,
     pub plane: usize,
 }
 
@@ -131,6 +133,7 @@ impl Data<'_> {
         let mut channel = 0;
         while channel < self.channels {
             let left = self.channels - channel;
+            let to = self.to.wrapping_add(channel / LINE * self.step + channel % LINE);
             both_axes(
                 s,
                 #[inline(always)]
@@ -142,7 +145,7 @@ impl Data<'_> {
                 &along,
                 #[inline(always)]
                 |y: usize, x: usize, v: S::F32| {
-                    let at = self.to.wrapping_add((y * N + x) * self.plane + channel);
+                    let at = to.wrapping_add((y * N + x) * self.plane);
                     // SAFETY: there is room for the tile's channels at every position.
                     unsafe { store_first(s, at, left, v) };
                 },
