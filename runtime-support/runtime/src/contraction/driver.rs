@@ -6,7 +6,7 @@ use super::parts::{self, Parts, Shared};
 use super::table::{BLOCK, Block, EMPTY, Row, fill};
 use super::{Contraction, Epilogue, Then, kernels};
 use crate::cx::Cx;
-use crate::math::{ceil_div_usize, floor_div_usize};
+use crate::math::{ceil_div_usize, floor_div_usize, floor_mod_usize};
 use crate::raw::{Dst, Src};
 use core::ops::Range;
 
@@ -128,32 +128,47 @@ impl Job<'_> {
                 return;
             };
             let cols = set.cols.min(self.c.cols - first_col - at);
-            let tiles = ceil_div_usize(rows.len(), set.kernels.len());
-            let mut row = 0;
-            for tile in 1..=tiles {
-                let end = floor_div_usize(rows.len() * tile, tiles);
-                let args = Args {
-                    c: self.c,
-                    rows: rows.get(row..).unwrap_or_default(),
-                    a: self.a,
-                    w: w.wrapping_add(at),
-                    w_stride: width,
-                    next: self.next(w, width, (at, tile - 1, tiles)),
-                    out: self.out.wrapping_add(first_col + at),
-                    buffer: 0,
-                    bias: offset(self.bias, first_col + at),
-                    residual: offset(self.residual, first_col + at),
-                    clamp: self.clamp,
-                    cols,
-                };
-                let direct = cols == set.cols || set.in_part;
-                let place =
-                    Place { direct, rows: end - row, cols, first_row: first_row + row, first_col: first_col + at };
-                // SAFETY: promised by the caller; the kernels are of the context's instruction set.
-                unsafe { self.tile(set.cols, args, &place, then, |args| run_kernel(set, args, place.rows)) };
-                row = end;
+            let args = Args {
+                c: self.c,
+                rows,
+                a: self.a,
+                w: w.wrapping_add(at),
+                w_stride: width,
+                next: w,
+                out: self.out.wrapping_add(first_col + at),
+                buffer: 0,
+                bias: offset(self.bias, first_col + at),
+                residual: offset(self.residual, first_col + at),
+                clamp: self.clamp,
+                cols,
+            };
+            // SAFETY: promised by the caller; the kernels are of the context's instruction set.
+            unsafe {
+                if !self.strip(set, &args, (first_row, first_col + at), then) {
+                    self.tiles(set, &args, (first_row, first_col + at), then);
+                }
             }
             at += set.cols;
+        }
+    }
+
+    /// All rows of a block against the columns of a kernel, tile by tile. `args` describes all rows.
+    ///
+    /// # Safety
+    /// As `panel`; the first row and column are those of `args`.
+    unsafe fn tiles(&self, set: &KernelSet, args: &Args<'_>, first: (usize, usize), then: Option<Then<'_>>) {
+        let (all, direct) = (args.rows, set.writes(args.cols));
+        let tiles = ceil_div_usize(all.len(), set.kernels.len());
+        let mut row = 0;
+        for tile in 1..=tiles {
+            let end = floor_div_usize(all.len() * tile, tiles);
+            let next = self.next(args.w, args.w_stride, (first.1, tile - 1, tiles));
+            let args = Args { rows: all.get(row..).unwrap_or_default(), next, ..*args };
+            let place =
+                Place { direct, rows: end - row, cols: args.cols, first_row: first.0 + row, first_col: first.1 };
+            // SAFETY: promised by the caller.
+            unsafe { self.tile(set.cols, args, &place, then, |args| run_kernel(set, args, place.rows)) };
+            row = end;
         }
     }
 }
@@ -161,9 +176,13 @@ impl Job<'_> {
 impl Job<'_> {
     /// What tile number `tile` of a panel fetches: the first two, half of the next panel each, where it fits the cache; the
     /// others what they have.
-    fn next(&self, w: *const f32, width: usize, (at, tile, tiles): (usize, usize, usize)) -> *const f32 {
+    fn next(&self, w: *const f32, width: usize, (column, tile, tiles): (usize, usize, usize)) -> *const f32 {
         let len = self.c.k().saturating_mul(width);
-        if at == 0 && tile < 2 && tiles > 1 && len <= NEXT_FLOATS { w.wrapping_add(len + tile * (len / 2)) } else { w }
+        if floor_mod_usize(column, self.c.panel) == 0 && tile < 2 && tiles > 1 && len <= NEXT_FLOATS {
+            w.wrapping_add(len + tile * (len / 2))
+        } else {
+            w
+        }
     }
 }
 

@@ -1,6 +1,7 @@
 //! One batch of a contraction or window, and how its tiles are finished.
 use super::kernel::Args;
 use super::parts::apart;
+use super::strip::Steps;
 use super::table::{Row, step};
 use super::{Contraction, Epilogue, Then, Tile};
 use crate::blocks::blocks_mut;
@@ -23,6 +24,8 @@ pub(crate) struct Job<'a> {
     pub clamp: Option<(f32, f32)>,
     /// No two rows of the result overlap.
     pub rows_are_apart: bool,
+    /// The distances of rows that can be computed in strips.
+    pub steps: Option<Steps>,
 }
 
 impl<'a> Job<'a> {
@@ -54,6 +57,7 @@ impl<'a> Job<'a> {
             accumulate: epilogue.accumulate,
             clamp: epilogue.clamp,
             rows_are_apart: epilogue.then.is_some() && apart(c, 0),
+            steps: Steps::of(c),
         }
     }
 

@@ -4,6 +4,7 @@
 
 use super::Contraction;
 use super::job::MOST_ROWS;
+use super::strip::Strip;
 use super::table::{Row, valid_rows};
 use crate::simd::{Simd, load_first, store_first};
 
@@ -58,6 +59,15 @@ pub(crate) struct KernelSet {
     pub in_part: bool,
     /// `kernels[i]` computes i + 1 rows.
     pub kernels: &'static [Kernel],
+    /// Computes any number of rows from as many as the last kernel on.
+    pub strip: Option<Strip>,
+}
+
+impl KernelSet {
+    /// Whether its kernels can write so many columns to the result themselves.
+    pub fn writes(&self, cols: usize) -> bool {
+        cols == self.cols || self.in_part
+    }
 }
 
 /// Widths in descending order.

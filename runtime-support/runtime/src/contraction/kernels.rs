@@ -1,11 +1,24 @@
 //! The micro-kernels that exist, per instruction set, widest first.
 use super::kernel::{Args, IN_PART, Kernel, KernelSet, Kernels, tile};
+use super::strip::{Strip, StripArgs, strip};
 use crate::isa::Isa;
 use crate::isa::scalar::Scalar;
 
-/// Instantiates `tile` for 1.. rows: `kernels!(name, token, vectors, columns, attribute, most, rows...)`.
+/// Instantiates `tile` for 1.. rows, and `strip` for the last number of rows:
+/// `kernels!(name, token, vectors, columns, attribute, most, strip, rows...)`.
 macro_rules! kernels {
-    ($name:ident, $token:expr, $vectors:literal, $cols:literal, $attribute:meta, $most:expr, $($rows:literal)*) => {
+    (@strip none $($rest:tt)*) => { None };
+    (@strip $rows:literal $token:expr, $vectors:literal, $attribute:meta) => {{
+        /// # Safety
+        /// As [`Strip`].
+        #[$attribute]
+        unsafe fn kernel(args: &StripArgs) {
+            // SAFETY: promised by the caller; this function has the target features.
+            unsafe { strip::<_, $rows, $vectors>($token, args) }
+        }
+        Some(kernel as Strip)
+    }};
+    ($name:ident, $token:expr, $vectors:literal, $cols:literal, $attribute:meta, $most:expr, $strip:tt, $($rows:literal)*) => {
         pub(super) static $name: KernelSet = {
             const KERNELS: &[Kernel] = &[$({
                 /// # Safety
@@ -17,7 +30,8 @@ macro_rules! kernels {
                 }
                 kernel
             }),*];
-            KernelSet { cols: $cols, most: $most, in_part: $cols / $vectors >= IN_PART, kernels: KERNELS }
+            const STRIP: Option<Strip> = kernels!(@strip $strip $token, $vectors, $attribute);
+            KernelSet { cols: $cols, most: $most, in_part: $cols / $vectors >= IN_PART, kernels: KERNELS, strip: STRIP }
         };
     };
 }
@@ -25,21 +39,21 @@ macro_rules! kernels {
 /// No limit to the rows.
 const ANY: usize = usize::MAX;
 
-kernels!(SCALAR_4, Scalar, 1, 4, inline(never), ANY, 1 2 3 4);
+kernels!(SCALAR_4, Scalar, 1, 4, inline(never), ANY, none, 1 2 3 4);
 
 #[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
 mod x86 {
     use super::*;
     use crate::isa::{avx2::Avx2, avx512::Avx512, sse2::Sse2};
 
-    kernels!(AVX512_32, Avx512::new(), 2, 32, target_feature(enable = "avx512f,avx512vl,avx512bw,avx512dq,fma,avx2"), ANY, 1 2 3 4 5 6 7 8 9 10 11 12);
-    kernels!(AVX512_16, Avx512::new(), 1, 16, target_feature(enable = "avx512f,avx512vl,avx512bw,avx512dq,fma,avx2"), ANY, 1 2 3 4 5 6 7 8 9 10 11 12);
+    kernels!(AVX512_32, Avx512::new(), 2, 32, target_feature(enable = "avx512f,avx512vl,avx512bw,avx512dq,fma,avx2"), ANY, 12, 1 2 3 4 5 6 7 8 9 10 11 12);
+    kernels!(AVX512_16, Avx512::new(), 1, 16, target_feature(enable = "avx512f,avx512vl,avx512bw,avx512dq,fma,avx2"), ANY, 12, 1 2 3 4 5 6 7 8 9 10 11 12);
     // A whole panel of weights is read once, in order.
-    kernels!(AVX2_32, Avx2::new(), 4, 32, target_feature(enable = "avx2,fma"), 3, 1 2 3);
-    kernels!(AVX2_16, Avx2::new(), 2, 16, target_feature(enable = "avx2,fma"), ANY, 1 2 3 4 5 6);
-    kernels!(AVX2_8, Avx2::new(), 1, 8, target_feature(enable = "avx2,fma"), ANY, 1 2 3 4 5 6);
-    kernels!(SSE2_8, Sse2::new(), 2, 8, target_feature(enable = "sse2"), ANY, 1 2 3 4);
-    kernels!(SSE2_4, Sse2::new(), 1, 4, target_feature(enable = "sse2"), ANY, 1 2 3 4);
+    kernels!(AVX2_32, Avx2::new(), 4, 32, target_feature(enable = "avx2,fma"), 3, none, 1 2 3);
+    kernels!(AVX2_16, Avx2::new(), 2, 16, target_feature(enable = "avx2,fma"), ANY, 6, 1 2 3 4 5 6);
+    kernels!(AVX2_8, Avx2::new(), 1, 8, target_feature(enable = "avx2,fma"), ANY, 6, 1 2 3 4 5 6);
+    kernels!(SSE2_8, Sse2::new(), 2, 8, target_feature(enable = "sse2"), ANY, 4, 1 2 3 4);
+    kernels!(SSE2_4, Sse2::new(), 1, 4, target_feature(enable = "sse2"), ANY, none, 1 2 3 4);
 }
 
 #[cfg(all(target_arch = "aarch64", target_feature = "neon"))]
@@ -47,9 +61,9 @@ mod arm {
     use super::*;
     use crate::isa::neon::Neon;
 
-    kernels!(NEON_16, Neon, 4, 16, inline(never), ANY, 1 2 3 4 5 6);
-    kernels!(NEON_8, Neon, 2, 8, inline(never), ANY, 1 2 3 4 5 6 7 8);
-    kernels!(NEON_4, Neon, 1, 4, inline(never), ANY, 1 2 3 4 5 6 7 8);
+    kernels!(NEON_16, Neon, 4, 16, inline(never), ANY, 6, 1 2 3 4 5 6);
+    kernels!(NEON_8, Neon, 2, 8, inline(never), ANY, 8, 1 2 3 4 5 6 7 8);
+    kernels!(NEON_4, Neon, 1, 4, inline(never), ANY, none, 1 2 3 4 5 6 7 8);
 }
 
 #[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
@@ -57,8 +71,8 @@ mod wasm {
     use super::*;
     use crate::isa::wasm128::Wasm128;
 
-    kernels!(WASM_8, Wasm128, 2, 8, inline(never), ANY, 1 2 3 4);
-    kernels!(WASM_4, Wasm128, 1, 4, inline(never), ANY, 1 2 3 4);
+    kernels!(WASM_8, Wasm128, 2, 8, inline(never), ANY, 4, 1 2 3 4);
+    kernels!(WASM_4, Wasm128, 1, 4, inline(never), ANY, none, 1 2 3 4);
 }
 
 /// The kernels of an instruction set; the narrowest is always 4 columns wide.

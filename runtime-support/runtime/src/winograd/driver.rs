@@ -196,6 +196,7 @@ impl Run<'_> {
                         accumulate: false,
                         clamp: None,
                         rows_are_apart: true,
+                        steps: None,
                     };
                     let at = self.data.wrapping_add(position * self.shape.data_plane() + first * padded(c.depth));
                     let packed = PackedRows { job: &job, rows, first_row: first, at, k: 0..c.depth, most: self.most };
