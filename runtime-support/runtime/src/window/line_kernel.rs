@@ -19,9 +19,6 @@ use crate::simd::Simd;
 const OUTPUTS: usize = 7;
 const FEW_OUTPUTS: usize = 4;
 
-/// Pixels in the padding.
-static ZEROS: [f32; 16] = [0.0; 16];
-
 /// Some outputs of one line: `outputs` from `start` on, `cols` channels. Both are at least as many as the kernel computes
 /// at once; the last ones overlap those before them.
 #[derive(Clone, Copy)]
@@ -32,7 +29,8 @@ pub(super) struct LineArgs<'a> {
     pub a: *const f32,
     /// Distance of pixels.
     pub pixel: isize,
-    /// Pixels `-first..limit - first` are not in the padding.
+    /// Pixels `-first..limit - first` are not in the padding, which reaches at most K - 1 pixels of a window with K taps along
+    /// the line.
     pub first: isize,
     pub limit: isize,
     pub w: *const f32,
@@ -83,29 +81,75 @@ impl LineSet {
     }
 }
 
-/// All outputs, for each all channels.
+/// All channels, for each all outputs.
 ///
 /// # Safety
 /// As [`LineKernel`]; the caller is compiled for the instruction set of `S`.
 #[inline(always)]
 unsafe fn line<S: Simd, const STRIDE: usize, const K: usize, const MR: usize>(s: S, args: &LineArgs<'_>) {
+    let mut column = 0;
+    while column < args.cols {
+        let at = column.min(args.cols - S::LANES);
+        // SAFETY: promised by the caller.
+        unsafe {
+            match args.taps {
+                // Where there are registers enough, they hold the weights of a small window.
+                [first, second, third] if K == 3 && S::LANES >= 16 => {
+                    let rows = [first, second, third].map(|tap| Row::<S, K>::new(s, args, tap, at));
+                    outputs::<S, STRIDE, K, MR, 3>(s, args, at, Some(&rows));
+                }
+                _ => outputs::<S, STRIDE, K, MR, 0>(s, args, at, None),
+            }
+        }
+        column += S::LANES;
+    }
+}
+
+/// A row of the window: its weights for a vector of channels, and the pixel of output 0 under the first of them.
+#[derive(Clone, Copy)]
+struct Row<S: Simd, const K: usize> {
+    weights: [S::F32; K],
+    pixel: *const f32,
+}
+
+impl<S: Simd, const K: usize> Row<S, K> {
+    /// # Safety
+    /// As [`LineKernel`].
+    #[inline(always)]
+    unsafe fn new(s: S, args: &LineArgs<'_>, tap: &TapAt, column: usize) -> Self {
+        let mut weights = [s.splat(0.0); K];
+        for (t, weight) in weights.iter_mut().enumerate() {
+            // SAFETY: promised by the caller.
+            *weight = unsafe { s.load(args.w.add((tap.index + t) * args.w_stride + column)) };
+        }
+        Row { weights, pixel: args.a.wrapping_offset(tap.at).wrapping_add(column) }
+    }
+}
+
+/// All outputs of one vector of channels, from all rows of the window or those that are given.
+///
+/// # Safety
+/// As [`line`].
+#[inline(always)]
+unsafe fn outputs<S: Simd, const STRIDE: usize, const K: usize, const MR: usize, const ROWS: usize>(
+    s: S,
+    args: &LineArgs<'_>,
+    column: usize,
+    rows: Option<&[Row<S, K>; ROWS]>,
+) {
     let mut done = 0;
     while done < args.outputs {
         let start = args.start + done.min(args.outputs - MR);
+        // Pixels of the tile that are not in the padding.
         let low = args.first.wrapping_add((start * STRIDE) as isize);
-        let inside = low >= 0 && low.wrapping_add(((MR - 1) * STRIDE + K) as isize) <= args.limit;
-        let mut column = 0;
-        while column < args.cols {
-            let at = column.min(args.cols - S::LANES);
-            // SAFETY: promised by the caller.
-            unsafe {
-                if inside {
-                    tile::<S, STRIDE, K, MR, false>(s, args, start, at);
-                } else {
-                    tile::<S, STRIDE, K, MR, true>(s, args, start, at);
-                }
+        let (first, end) = (low.saturating_neg(), args.limit.wrapping_sub(low));
+        // SAFETY: promised by the caller.
+        unsafe {
+            if first <= 0 && end >= ((MR - 1) * STRIDE + K) as isize {
+                tile::<S, STRIDE, K, MR, ROWS, false>(s, args, (start, column), rows, (0, 0));
+            } else {
+                tile::<S, STRIDE, K, MR, ROWS, true>(s, args, (start, column), rows, (first, end));
             }
-            column += S::LANES;
         }
         done += MR;
     }
@@ -123,40 +167,32 @@ macro_rules! pixels {
 /// # Safety
 /// As [`line`].
 #[inline(always)]
-unsafe fn tile<S: Simd, const STRIDE: usize, const K: usize, const MR: usize, const BORDER: bool>(
+unsafe fn tile<S: Simd, const STRIDE: usize, const K: usize, const MR: usize, const ROWS: usize, const BORDER: bool>(
     s: S,
     args: &LineArgs<'_>,
-    start: usize,
-    column: usize,
+    (start, column): (usize, usize),
+    rows: Option<&[Row<S, K>; ROWS]>,
+    inside: (isize, isize),
 ) {
     // SAFETY: the caller promises a vector of channels at all pixels that are not in the padding, and at all outputs.
     unsafe {
         let bias = if args.bias.is_null() { s.splat(0.0) } else { s.load(args.bias.add(column)) };
         let mut acc = [bias; MR];
-        let head = args.a.wrapping_offset((start * STRIDE) as isize * args.pixel).wrapping_add(column);
-        let low = args.first.wrapping_add((start * STRIDE) as isize);
-        for tap in args.taps {
-            let weights = args.w.add(tap.index * args.w_stride + column);
-            let mut w = [bias; K];
-            for t in 0..K {
-                w[t] = s.load(weights.add(t * args.w_stride));
-            }
-            let mut pixel = head.wrapping_offset(tap.at);
-            // Unrolled by hand, so that all accumulators are registers.
-            pixels!(p in [0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16] {
-                if p < (MR - 1) * STRIDE + K {
-                    let at = low.wrapping_add(p as isize);
-                    let padding = BORDER && (at < 0 || at >= args.limit);
-                    let x = s.load(if padding { ZEROS.as_ptr() } else { pixel });
-                    for t in 0..K {
-                        if p >= t && (p - t).is_multiple_of(STRIDE) && (p - t) / STRIDE < MR {
-                            let i = (p - t) / STRIDE;
-                            acc[i] = s.mul_add(x, w[t], acc[i]);
-                        }
-                    }
-                    pixel = pixel.wrapping_offset(args.pixel);
+        let skipped = (start * STRIDE) as isize * args.pixel;
+        match rows {
+            Some(rows) => {
+                for row in rows {
+                    let pixel = row.pixel.wrapping_offset(skipped);
+                    products::<S, STRIDE, K, MR, BORDER>(s, &mut acc, &row.weights, (pixel, args.pixel), inside);
                 }
-            });
+            }
+            None => {
+                for tap in args.taps {
+                    let row = Row::<S, K>::new(s, args, tap, column);
+                    let pixel = row.pixel.wrapping_offset(skipped);
+                    products::<S, STRIDE, K, MR, BORDER>(s, &mut acc, &row.weights, (pixel, args.pixel), inside);
+                }
+            }
         }
         if !args.residual.is_null() {
             let mut at = args.residual.wrapping_add(start * args.residual_step + column);
@@ -174,6 +210,40 @@ unsafe fn tile<S: Simd, const STRIDE: usize, const K: usize, const MR: usize, co
             at = at.wrapping_add(args.out_step);
         }
     }
+}
+
+/// The products of one row of the window, from its first pixel on, at a distance of `step`; at the border those from
+/// `inside.0` to before `inside.1`.
+///
+/// # Safety
+/// As [`line`].
+#[inline(always)]
+unsafe fn products<S: Simd, const STRIDE: usize, const K: usize, const MR: usize, const BORDER: bool>(
+    s: S,
+    acc: &mut [S::F32; MR],
+    weights: &[S::F32; K],
+    (pixel, step): (*const f32, isize),
+    inside: (isize, isize),
+) {
+    let mut pixel = pixel;
+    // Unrolled by hand, so that all accumulators are registers.
+    pixels!(p in [0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16] {
+        if p < (MR - 1) * STRIDE + K {
+            // Padding is shorter than a row of the window: the compiler sees which pixels it may reach.
+            let padding = p + 1 < K && (p as isize) < inside.0 || p > (MR - 1) * STRIDE && p as isize >= inside.1;
+            if !(BORDER && padding) {
+                // SAFETY: promised by the caller.
+                let x = unsafe { s.load(pixel) };
+                for t in 0..K {
+                    if p >= t && (p - t).is_multiple_of(STRIDE) && (p - t) / STRIDE < MR {
+                        let i = (p - t) / STRIDE;
+                        acc[i] = s.mul_add(x, weights[t], acc[i]);
+                    }
+                }
+            }
+            pixel = pixel.wrapping_offset(step);
+        }
+    });
 }
 
 /// Instantiates `line` for all forms: `kernels!(name, token, columns, attribute)`.

@@ -57,7 +57,11 @@ impl Lines {
             Some((at, bound)) => {
                 let plain = usize::from(bound.row) == fast && bound.tap == 3;
                 let steps = bound.stride == stride as isize && bound.dilation == 1;
-                if !(plain && steps) {
+                // No output's taps along the line are all in the padding.
+                let reach = isize::try_from(row.extent.checked_sub(1)?.checked_mul(stride)?).ok()?;
+                let last = bound.offset.checked_add(reach)?;
+                let touches = bound.offset.checked_add(tap.extent as isize)? > 0 && last < bound.limit as isize;
+                if !(plain && steps && touches) {
                     return None;
                 }
                 (Some(at), bound.offset, isize::try_from(bound.limit).ok()?)
