@@ -66,6 +66,8 @@ pub struct Read {
     pub operand: usize,
     /// One size per element.
     pub sizes: Vec<Dim>,
+    /// What an element of -1 stands for, where it stands for something: one size per element.
+    pub unsaid: Vec<Dim>,
 }
 
 /// One body of an operation that stands for the whole operation.

@@ -62,6 +62,30 @@ impl InferContext<'_> {
         self.filled(inputs, which, what, |context, count| context.bounded(what, count, times))
     }
 
+    /// The same for one operand, of which -1 as an element stands for what `unsaid` has in its place.
+    ///
+    /// # Errors
+    /// An operand of another length, and sizes without bound.
+    pub fn sized_or<'f>(
+        &mut self,
+        inputs: &'f [Fact],
+        operand: usize,
+        what: &str,
+        times: &Dim,
+        unsaid: Vec<Dim>,
+    ) -> Result<Cow<'f, [Fact]>, Diagnostic> {
+        let before = self.reads.len();
+        let inputs = self.sized(inputs, &[operand], what, times)?;
+        for read in self.reads.iter_mut().skip(before) {
+            if read.sizes.len() != unsaid.len() {
+                let message = format!("{what} must be {} numbers, not {}", unsaid.len(), read.sizes.len());
+                return Err(Diagnostic::error(&codes::SHAPE, message));
+            }
+            read.unsaid.clone_from(&unsaid);
+        }
+        Ok(inputs)
+    }
+
     /// The same for sizes whose product is at most `most`, whatever the user says.
     ///
     /// # Errors
@@ -101,7 +125,7 @@ impl InferContext<'_> {
             if let Some(fact) = inputs.get_mut(operand) {
                 fact.value = Value::Sizes(sizes.clone());
             }
-            self.reads.push(Read { operand, sizes });
+            self.reads.push(Read { operand, sizes, unsaid: Vec::new() });
         }
         Ok(Cow::Owned(inputs))
     }

@@ -7,6 +7,14 @@ use crate::program::BufferId;
 use crate::program::builder::{Builder, NestBuilder};
 use crate::program::nest::{Binary, Const, Node, ReduceFn};
 
+/// Whether the element `axis` of a list of axes means dimension `d` of a tensor of this rank.
+pub fn names(n: &mut NestBuilder, axis: Node, d: &Dim, rank: usize) -> Node {
+    let axis = n.cast(ElementType::I64, axis);
+    let (from_start, from_end) = (n.index(d), n.index(&(d.clone() - rank as i64)));
+    let (a, b) = (n.binary(Binary::Eq, axis, from_start), n.binary(Binary::Eq, axis, from_end));
+    n.binary(Binary::Or, a, b)
+}
+
 /// A list of axes of a tensor, as flags: whether one of its elements names the dimension.
 #[derive(Clone, Debug)]
 pub struct OpenAxes {
@@ -28,10 +36,7 @@ impl OpenAxes {
         let map = nest.map_axes();
         let at: Vec<Dim> = listed.iter().map(|dim| nest.reduction_axis(dim)).collect();
         let axis = nest.load(axes, &at)?;
-        let axis = nest.cast(ElementType::I64, axis);
-        let (from_start, from_end) = (nest.index(&Dim::axis(0)), nest.index(&(Dim::axis(0) - rank as i64)));
-        let (a, b) = (nest.binary(Binary::Eq, axis, from_start), nest.binary(Binary::Eq, axis, from_end));
-        let named = nest.binary(Binary::Or, a, b);
+        let named = names(&mut nest, axis, &Dim::axis(0), rank);
         let named = if listed.is_empty() { named } else { nest.reduce(ReduceFn::Any, named) };
         nest.store(flags, &map, named);
         Ok(OpenAxes { flags, rank, count: product(&listed) })

@@ -1,7 +1,7 @@
 //! Pooling over windows that divide the data into a given number of parts: AdaptiveAvgPool, AdaptiveMaxPool.
 
 use crate::diag::Diagnostic;
-use crate::dim::Dim;
+use crate::dim::{Dim, product};
 use crate::element::ElementType;
 use crate::fact::Fact;
 use crate::op::operands::{self, MapAxes, flatten, operand, shape_error};
@@ -63,7 +63,9 @@ impl Windows {
     }
 }
 
-fn dims(inputs: &[Fact]) -> Result<Vec<Dim>, Diagnostic> {
+fn dims(inputs: &[Fact], context: &mut InferContext) -> Result<Vec<Dim>, Diagnostic> {
+    let kept = product(operand(inputs, 0)?.dims.get(..2).unwrap_or(&[]));
+    let inputs = &*context.sized(inputs, &[1], "the output shape of an adaptive pooling", &kept)?;
     let data = operand(inputs, 0)?;
     typing::number(data.element, "the data of an adaptive pooling")?;
     let [batch, channels, sizes @ ..] = data.dims.as_slice() else {
@@ -123,8 +125,8 @@ fn nest<'b, 'a>(builder: &'b mut Builder<'a>, x: BufferId, out: BufferId) -> (Ne
 struct AdaptiveAvgPool;
 
 impl Op for AdaptiveAvgPool {
-    fn infer(&self, inputs: &[Fact], _: &mut InferContext) -> Result<Vec<Fact>, Diagnostic> {
-        Ok(vec![Fact::new(operand(inputs, 0)?.element, dims(inputs)?)])
+    fn infer(&self, inputs: &[Fact], context: &mut InferContext) -> Result<Vec<Fact>, Diagnostic> {
+        Ok(vec![Fact::new(operand(inputs, 0)?.element, dims(inputs, context)?)])
     }
 
     fn lower(&self, builder: &mut Builder) -> Result<(), Diagnostic> {
@@ -160,8 +162,8 @@ struct AdaptiveMaxPool {
 }
 
 impl Op for AdaptiveMaxPool {
-    fn infer(&self, inputs: &[Fact], _: &mut InferContext) -> Result<Vec<Fact>, Diagnostic> {
-        let dims = dims(inputs)?;
+    fn infer(&self, inputs: &[Fact], context: &mut InferContext) -> Result<Vec<Fact>, Diagnostic> {
+        let dims = dims(inputs, context)?;
         Ok(vec![Fact::new(operand(inputs, 0)?.element, dims.clone()), Fact::new(self.positions, dims)])
     }
 

@@ -286,6 +286,9 @@ impl Op for Transposed {
     fn infer(&self, inputs: &[Fact], context: &mut InferContext) -> Result<Vec<Fact>, Diagnostic> {
         let element = element(inputs)?;
         let shape = Operands::of(inputs, self.grouped)?;
+        let images = shape.batch.clone() * &shape.groups * &shape.weights[1];
+        let wanted: &[usize] = if inputs.len() > 2 { &[2] } else { &[] };
+        let inputs = &*context.sized(inputs, wanted, "the output shape", &images)?;
         let slides = self.slides(inputs, &shape)?;
         let Operands { batch, groups, channels, weights: [ins, outs], .. } = shape;
         require_equal(context, &channels, &(ins * &groups), "channels of data and weights")?;

@@ -5,13 +5,14 @@ mod line;
 mod table;
 
 use crate::diag::{Diagnostic, codes};
-use crate::dim::Dim;
+use crate::dim::{Dim, product};
 use crate::fact::Fact;
 use crate::op::operands::{self, operand, require_equal, shape_error};
 use crate::op::{InferContext, Op, OpDef, Support, one_output, typing};
 use crate::program::builder::Builder;
 use crate::read::Attributes;
 use line::{Line, Place};
+use std::borrow::Cow;
 use std::ops::RangeInclusive;
 use std::rc::Rc;
 
@@ -107,9 +108,44 @@ impl Transform {
         }
     }
 
+    fn axes(inputs: &[Fact], points: &[Dim]) -> Result<Vec<usize>, Diagnostic> {
+        operands::axes(&operands::integers(inputs, 1, "the axes of a transform")?, points.len())
+    }
+
+    /// Whether only half of the values along number `i` of `count` axes are stored.
+    fn halves(&self, i: usize, count: usize) -> bool {
+        (self.input == Values::Real || self.output == Values::Real) && i + 1 == count
+    }
+
+    /// Number of values that take part along number `i` of the axes where the signal sizes do not say.
+    fn natural(&self, axes: &[usize], i: usize, points: &[Dim]) -> Dim {
+        let size = axes.get(i).and_then(|axis| points.get(*axis)).cloned().unwrap_or_default();
+        match self.inverse && self.halves(i, axes.len()) {
+            true => ((size - 1) * 2).maximum(&Dim::constant(0)),
+            false => size,
+        }
+    }
+
+    /// The operands, with run-time sizes as signal sizes that are data.
+    fn sized<'f>(
+        &self,
+        inputs: &'f [Fact],
+        points: &[Dim],
+        context: &mut InferContext,
+    ) -> Result<Cow<'f, [Fact]>, Diagnostic> {
+        if inputs.len() < 3 {
+            return Ok(Cow::Borrowed(inputs));
+        }
+        let axes = Transform::axes(inputs, points)?;
+        let natural = (0..axes.len()).map(|i| self.natural(&axes, i, points)).collect();
+        let kept = points.iter().enumerate().filter(|(axis, _)| !axes.contains(axis)).map(|(_, dim)| dim.clone());
+        let times = product(&self.output.dims(kept.collect()));
+        context.sized_or(inputs, 2, "the signal sizes", &times, natural)
+    }
+
     /// The transforms in the order in which the axes are named.
     fn stages(&self, inputs: &[Fact], points: &[Dim]) -> Result<Vec<Stage>, Diagnostic> {
-        let axes = operands::axes(&operands::integers(inputs, 1, "the axes of a transform")?, points.len())?;
+        let axes = Transform::axes(inputs, points)?;
         let sizes = if inputs.len() > 2 { operands::sizes(inputs, 2, "the signal sizes")? } else { Vec::new() };
         if inputs.len() > 2 && sizes.len() != axes.len() {
             return Err(shape_error(format!("{} signal sizes for {} axes", sizes.len(), axes.len())));
@@ -120,18 +156,15 @@ impl Transform {
         }
         let mut stages = Vec::with_capacity(axes.len());
         for (i, axis) in axes.iter().enumerate() {
-            let size = points.get(*axis).cloned().unwrap_or_default();
-            let halved = real && i + 1 == axes.len();
             let length = match sizes.get(i) {
                 Some(length) if !length.is(-1) => length.clone(),
-                _ if halved && self.inverse => ((size - 1) * 2).maximum(&Dim::constant(0)),
-                _ => size,
+                _ => self.natural(&axes, i, points),
             };
             if sizes.get(i).is_some_and(|given| !given.is(-1) && given.range().max < 1) {
                 let message = format!("the signal size of axis {axis} is {length}, not positive and not -1");
                 return Err(Diagnostic::error(&codes::VALUE, message));
             }
-            stages.push(Stage { axis: *axis, length, halved });
+            stages.push(Stage { axis: *axis, length, halved: self.halves(i, axes.len()) });
         }
         Ok(stages)
     }
@@ -145,7 +178,8 @@ impl Op for Transform {
         if let (Values::Complex, Some(last)) = (self.input, data.dims.last()) {
             require_equal(context, last, &Dim::constant(2), "the last dimension of complex values and 2")?;
         }
-        for stage in self.stages(inputs, &dims)? {
+        let inputs = self.sized(inputs, &dims, context)?;
+        for stage in self.stages(&inputs, &dims)? {
             if let Some(dim) = dims.get_mut(stage.axis) {
                 *dim = stage.after(self.inverse);
             }

@@ -1,5 +1,7 @@
 //! Operations that move elements between channels or batch and spatial dimensions.
 
+mod run_time;
+
 use crate::diag::{Diagnostic, codes};
 use crate::dim::Dim;
 use crate::fact::Fact;
@@ -221,6 +223,9 @@ struct BatchToSpace;
 
 impl Op for BatchToSpace {
     fn infer(&self, inputs: &[Fact], context: &mut InferContext) -> Result<Vec<Fact>, Diagnostic> {
+        if run_time::is_open(inputs) {
+            return run_time::unblocked(inputs, context);
+        }
         let data = operand(inputs, 0)?;
         let Blocks { block, begin, end } = blocks(inputs)?;
         let volume = block.iter().fold(1i64, |v, b| v.saturating_mul(*b));
@@ -243,6 +248,9 @@ impl Op for BatchToSpace {
     }
 
     fn lower(&self, builder: &mut Builder) -> Result<(), Diagnostic> {
+        if run_time::is_open(builder.facts()) {
+            return run_time::batch_to_space(builder);
+        }
         let (x, out) = (builder.input(0)?, builder.output(0)?);
         let Blocks { block, begin, .. } = blocks(builder.facts())?;
         let batch = builder.dims(out).first().cloned().unwrap_or_default();
@@ -267,6 +275,9 @@ struct SpaceToBatch;
 
 impl Op for SpaceToBatch {
     fn infer(&self, inputs: &[Fact], context: &mut InferContext) -> Result<Vec<Fact>, Diagnostic> {
+        if run_time::is_open(inputs) {
+            return run_time::blocked(inputs, context);
+        }
         let data = operand(inputs, 0)?;
         let Blocks { block, begin, end } = blocks(inputs)?;
         let volume = block.iter().fold(1i64, |v, b| v.saturating_mul(*b));
@@ -290,6 +301,9 @@ impl Op for SpaceToBatch {
     }
 
     fn lower(&self, builder: &mut Builder) -> Result<(), Diagnostic> {
+        if run_time::is_open(builder.facts()) {
+            return run_time::space_to_batch(builder);
+        }
         let (x, out) = (builder.input(0)?, builder.output(0)?);
         let Blocks { block, begin, .. } = blocks(builder.facts())?;
         let (sizes, places) = (builder.dims(x), builder.dims(out));

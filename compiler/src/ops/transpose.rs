@@ -1,5 +1,7 @@
 //! Operations that permute elements along axes: Transpose, Reverse, ReverseSequence, Roll.
 
+mod run_time;
+
 use crate::diag::{Diagnostic, codes};
 use crate::dim::Dim;
 use crate::element::ElementType;
@@ -60,13 +62,19 @@ impl Transpose {
 }
 
 impl Op for Transpose {
-    fn infer(&self, inputs: &[Fact], _: &mut InferContext) -> Result<Vec<Fact>, Diagnostic> {
+    fn infer(&self, inputs: &[Fact], context: &mut InferContext) -> Result<Vec<Fact>, Diagnostic> {
+        if run_time::is_open(inputs, 1) {
+            return run_time::transposed(inputs, context);
+        }
         let data = operand(inputs, 0)?;
         let dims = Transpose::order(inputs)?.iter().filter_map(|axis| data.dims.get(*axis).cloned()).collect();
         Ok(vec![Fact::new(data.element, dims)])
     }
 
     fn lower(&self, builder: &mut Builder) -> Result<(), Diagnostic> {
+        if run_time::is_open(builder.facts(), 1) {
+            return run_time::transpose(builder);
+        }
         let (x, out) = (builder.input(0)?, builder.output(0)?);
         let order = Transpose::order(builder.facts())?;
         builder.map(out, |n, i| {
@@ -182,16 +190,25 @@ impl Op for ReverseSequence {
 struct Roll;
 
 impl Roll {
+    fn axes(inputs: &[Fact], rank: usize) -> Result<Vec<usize>, Diagnostic> {
+        let axes = operands::integers(inputs, 2, "the axes to roll")?;
+        axes.into_iter().map(|axis| operands::axis(axis, rank)).collect()
+    }
+
+    fn is_open(inputs: &[Fact]) -> bool {
+        run_time::is_open(inputs, 1) || run_time::is_open(inputs, 2)
+    }
+
     fn shifts(inputs: &[Fact]) -> Result<Vec<Dim>, Diagnostic> {
         let rank = operand(inputs, 0)?.rank();
         let shifts = operands::sizes(inputs, 1, "the shifts")?;
-        let axes = operands::integers(inputs, 2, "the axes to roll")?;
+        let axes = Roll::axes(inputs, rank)?;
         if shifts.len() != axes.len() && shifts.len() != 1 {
             return Err(shape_error(format!("{} shifts for {} axes", shifts.len(), axes.len())));
         }
         let mut total = vec![Dim::constant(0); rank];
         for (axis, shift) in axes.iter().zip(shifts.iter().cycle()) {
-            if let Some(slot) = total.get_mut(operands::axis(*axis, rank)?) {
+            if let Some(slot) = total.get_mut(*axis) {
                 *slot = slot.clone() + shift;
             }
         }
@@ -200,13 +217,19 @@ impl Roll {
 }
 
 impl Op for Roll {
-    fn infer(&self, inputs: &[Fact], _: &mut InferContext) -> Result<Vec<Fact>, Diagnostic> {
+    fn infer(&self, inputs: &[Fact], context: &mut InferContext) -> Result<Vec<Fact>, Diagnostic> {
+        if Roll::is_open(inputs) {
+            return run_time::rolled(inputs, context);
+        }
         Roll::shifts(inputs)?;
         let data = operand(inputs, 0)?;
         Ok(vec![Fact::new(data.element, data.dims.clone())])
     }
 
     fn lower(&self, builder: &mut Builder) -> Result<(), Diagnostic> {
+        if Roll::is_open(builder.facts()) {
+            return run_time::roll(builder);
+        }
         let (x, out) = (builder.input(0)?, builder.output(0)?);
         let shifts = Roll::shifts(builder.facts())?;
         builder.map(out, |n, i| {

@@ -24,8 +24,8 @@ pub enum Scale {
     },
 }
 
-/// Scales that are data: the list, and the sizes of the result that the operation finds with them.
-pub type Open = (BufferId, Vec<Dim>);
+/// Sizes of the result that the operation finds where scales or axes are data, and the list of scales, if these decide.
+pub type Open = (Option<BufferId>, Vec<Dim>);
 
 /// One dimension that changes its size.
 #[derive(Clone, Debug)]
@@ -107,13 +107,18 @@ impl Interpolate {
         if matches!(self.version, Version::Fourth) { 2 } else { 1 }
     }
 
+    /// Number of the operand with the axes.
+    pub(super) fn axes_operand(&self) -> usize {
+        if matches!(self.version, Version::Fourth) { 3 } else { 2 }
+    }
+
+    /// The axes that are resized: all, where there is no list, or where it is data.
     pub(super) fn axes(&self, inputs: &[Fact], rank: usize) -> Result<Vec<usize>, Diagnostic> {
-        let at = match &self.version {
-            Version::First { axes, .. } => return operands::axes(axes, rank),
-            Version::Fourth => 3,
-            Version::Eleventh => 2,
-        };
-        if inputs.len() <= at {
+        if let Version::First { axes, .. } = &self.version {
+            return operands::axes(axes, rank);
+        }
+        let at = self.axes_operand();
+        if inputs.len() <= at || self.has_open_axes(inputs) {
             return Ok((0..rank).collect());
         }
         operands::axes(&operands::integers(inputs, at, "the axes of an Interpolate")?, rank)
@@ -147,7 +152,8 @@ impl Interpolate {
         open: Option<Open>,
     ) -> Result<Vec<(Dim, Scale)>, Diagnostic> {
         if let Some((list, sizes)) = open {
-            let place = |(place, size)| (size, Scale::Operand { list, place });
+            let scale = |place| list.map_or(Scale::Quotient, |list| Scale::Operand { list, place });
+            let place = |(place, size)| (size, scale(place));
             return Ok(sizes.into_iter().enumerate().map(place).collect());
         }
 

@@ -71,7 +71,11 @@ impl Builder<'_> {
         let dims = self.dims(list);
         self.find_sizes(sizes, |n, i| {
             let value = n.load(list, &unflatten(&Dim::from(i), &dims))?;
-            Ok(n.cast(ElementType::I64, value))
+            let value = n.cast(ElementType::I64, value);
+            let Some(unsaid) = read.unsaid.get(i) else { return Ok(value) };
+            let (unsaid, none) = (n.index(unsaid), n.constant(Const::I64(-1)));
+            let is_unsaid = n.binary(Binary::Eq, value, none);
+            Ok(n.select(is_unsaid, unsaid, value))
         })
     }
 
