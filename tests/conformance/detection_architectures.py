@@ -5,6 +5,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from architectures import image, model
+from recipes import Recipe
 
 
 class Detector(nn.Module):
@@ -113,7 +114,9 @@ def detection_mask_rcnn():
 
     masks = {"mask_roi_pool": torchvision.ops.MultiScaleRoIAlign(["0", "1"], 6, 2),
              "mask_head": MaskRCNNHeads(16, (16,), 1), "mask_predictor": MaskRCNNPredictor(16, 8, 4)}
-    return Detector(two_stages("MaskRCNN", **masks), ("boxes", "scores", "masks")), [torch.rand(3, 64, 64)]
+    detector = Detector(two_stages("MaskRCNN", **masks), ("boxes", "scores", "masks"))
+    # Every mask is resized to its box, which is at most 64 * 14 / 12 + 1 wide and high, before it is pasted into the image.
+    return Recipe(detector, [torch.rand(3, 64, 64)], options={"bound": ["5776"]})
 
 
 class YoloV5(nn.Module):

@@ -113,7 +113,7 @@ encoder("ConvBert", embedding_size=16, conv_kernel_size=3, head_ratio=2)
 encoder("SqueezeBert", embedding_size=32, q_groups=2, k_groups=2, v_groups=2, post_attention_groups=1,
         intermediate_groups=2, output_groups=2)
 encoder("MobileBert", embedding_size=16, true_hidden_size=16, intra_bottleneck_size=16, num_feedforward_networks=2)
-encoder("Nystromformer", num_landmarks=4, segment_means_seq_len=12, conv_kernel_size=3, max_position_embeddings=64)
+encoder("Nystromformer", num_landmarks=12, segment_means_seq_len=12, conv_kernel_size=3, max_position_embeddings=64)
 encoder("Esm", pad_token_id=0, mask_token_id=1, position_embedding_type="rotary", token_dropout=False)
 
 

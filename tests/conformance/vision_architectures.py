@@ -10,7 +10,7 @@ from recipes import Recipe
 
 VISION = {key: value for key, value in SMALL.items() if key != "vocab_size"}
 
-timm_model("swin_tiny_patch4_window7_224", img_size=56, embed_dim=16, depths=(2, 2), num_heads=(2, 4))
+timm_model("swin_tiny_patch4_window7_224", 56, img_size=56, embed_dim=16, depths=(2, 2), num_heads=(2, 4))
 timm_model("swinv2_tiny_window8_256", img_size=64, embed_dim=16, depths=(2, 2), num_heads=(2, 4))
 timm_model("convnextv2_atto", depths=(1, 1, 2, 1), dims=(8, 16, 24, 32))
 timm_model("maxxvit_rmlp_nano_rw_256", 64, img_size=64)
@@ -18,9 +18,9 @@ timm_model("coat_lite_tiny", 64, img_size=64)
 timm_model("pvt_v2_b0")
 timm_model("cait_xxs24_224", img_size=64, depth=2, embed_dim=48)
 timm_model("crossvit_tiny_240", 240)
-timm_model("volo_d1_224", 64, img_size=64, layers=(1, 1, 1, 1), embed_dims=(24, 48, 48, 48), num_heads=(2, 4, 4, 4))
+timm_model("volo_d1_224", 64, img_size=64)
 timm_model("visformer_tiny", img_size=64)
-timm_model("twins_pcpvt_small", 64, img_size=64, depths=(1, 1, 1, 1), embed_dims=(16, 32, 32, 64))
+timm_model("twins_pcpvt_small", 64, img_size=64, depths=(1, 1, 1, 1), embed_dims=(16, 32, 40, 64))
 timm_model("gcvit_xxtiny", 224)
 timm_model("mobileone_s0")
 timm_model("mobilenetv4_conv_small")
@@ -34,7 +34,7 @@ timm_model("resnest14d")
 timm_model("gmlp_ti16_224", 224)
 timm_model("resmlp_12_224", 224)
 timm_model("efficientformer_l1", 224)
-timm_model("tiny_vit_5m_224", 64, img_size=64)
+timm_model("tiny_vit_5m_224", 224, depths=(1, 1, 1, 1))
 timm_model("repvit_m0_9")
 timm_model("starnet_s1")
 timm_model("beit_base_patch16_224", 64, img_size=64, depth=2, embed_dim=48, num_heads=4)
@@ -61,7 +61,7 @@ seen("Beit", use_relative_position_bias=True, use_mask_token=False)
 seen("PoolFormer", size=64, hidden_sizes=[8, 16, 24, 32], depths=[1, 1, 1, 1])
 seen("Pvt", size=64, hidden_sizes=[8, 16, 24, 32], depths=[1, 1, 1, 1], num_attention_heads=[1, 2, 3, 4],
      patch_sizes=[4, 2, 2, 2], num_encoder_blocks=4, sequence_reduction_ratios=[4, 2, 2, 1])
-seen("Cvt", config=lambda t: t.CvtConfig(embed_dim=[8, 16, 24], num_heads=[1, 2, 3], depth=[1, 1, 1]), size=64)
+seen("Cvt", config=lambda t: t.CvtConfig(embed_dim=[8, 16, 24], num_heads=[1, 2, 3], depth=[1, 2, 3]), size=64)
 seen("Swin2SR", "ForImageSuperResolution", output="reconstruction",
      config=lambda t: t.Swin2SRConfig(image_size=32, embed_dim=12, depths=[2], num_heads=[2], window_size=8, upscale=2))
 seen("MobileViTV2", size=64, config=lambda t: t.MobileViTV2Config(image_size=64, width_multiplier=0.25))
@@ -108,7 +108,7 @@ def transformers_deformable_detr():
 
     config = transformers.DeformableDetrConfig(
         use_timm_backbone=False, use_pretrained_backbone=False, backbone=None, backbone_config=small_resnet(transformers),
-        d_model=16, num_queries=8, encoder_layers=1, decoder_layers=1, encoder_attention_heads=4,
+        d_model=32, num_queries=8, encoder_layers=1, decoder_layers=1, encoder_attention_heads=4,
         decoder_attention_heads=4, encoder_ffn_dim=32, decoder_ffn_dim=32, num_feature_levels=3)
     return Keywords(transformers.DeformableDetrForObjectDetection(config), ["pixel_values"], "pred_boxes"), image(64)
 
@@ -133,7 +133,7 @@ def transformers_maskformer():
     head = transformers.DetrConfig(d_model=16, num_queries=6, encoder_layers=0, decoder_layers=2, decoder_attention_heads=2,
                                    decoder_ffn_dim=32, use_timm_backbone=False, use_pretrained_backbone=False, backbone=None,
                                    backbone_config=small_resnet(transformers))
-    config = transformers.MaskFormerConfig(backbone_config=body, decoder_config=head, fpn_feature_size=16, mask_feature_size=16)
+    config = transformers.MaskFormerConfig(backbone_config=body, decoder_config=head, fpn_feature_size=32, mask_feature_size=16)
     names = ["pixel_values"]
     return Keywords(transformers.MaskFormerForInstanceSegmentation(config), names, "masks_queries_logits"), image(64)
 
