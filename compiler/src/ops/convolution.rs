@@ -297,17 +297,34 @@ impl Op for Transposed {
     }
 
     fn lower(&self, builder: &mut Builder) -> Result<(), Diagnostic> {
-        let (x, w, out) = (builder.input(0)?, builder.input(1)?, builder.output(0)?);
-        let zero = Const::of(builder.scalar_type(x)?, 0.0);
         let shape = Operands::of(builder.facts(), self.grouped)?;
         let slides = self.slides(builder.facts(), &shape)?;
+        for phases in combinations(&slides) {
+            self.sum(builder, &shape, &slides, &phases)?;
+        }
+        Ok(())
+    }
+}
+
+impl Transposed {
+    /// The nest of the elements in one phase per dimension.
+    fn sum(
+        &self,
+        builder: &mut Builder,
+        shape: &Operands,
+        slides: &[Slide],
+        phases: &[Phase],
+    ) -> Result<(), Diagnostic> {
+        let (x, w, out) = (builder.input(0)?, builder.input(1)?, builder.output(0)?);
+        let zero = Const::of(builder.scalar_type(x)?, 0.0);
         let [ins, outs] = &shape.weights;
         let mut maps = MapAxes::default();
         let (b, g, o) = (maps.axis(&shape.batch), maps.axis(&shape.groups), maps.axis(outs));
-        let y: Vec<Dim> = slides.iter().map(|slide| maps.axis(&slide.size)).collect();
+        let y: Vec<Dim> = phases.iter().map(|phase| maps.axis(&phase.count) * phase.step + phase.first).collect();
         let mut n = builder.nest(&maps.extents);
         let c = reduction_axis(&mut n, ins);
-        let k: Vec<Dim> = shape.kernel.iter().map(|extent| reduction_axis(&mut n, extent)).collect();
+        let t: Vec<Dim> = phases.iter().map(|phase| reduction_axis(&mut n, &phase.taps)).collect();
+        let k: Vec<Dim> = t.iter().zip(phases).map(|(t, phase)| t.clone() * phase.tap_step + phase.first_tap).collect();
         let (mut index, mut bounds) = (vec![b.clone(), g.clone() * ins + &c], Vec::new());
         for ((slide, y), k) in slides.iter().zip(&y).zip(&k) {
             let (at, condition) = slide.window_of(y, k);
@@ -318,10 +335,65 @@ impl Op for Transposed {
         let data = n.load_within(x, &index, bounds, zero)?;
         let weight = n.load(w, &weights_index(self.grouped, &g, [&c, &o], &k))?;
         let product = n.binary(Binary::Mul, data, weight);
-        let axes: Vec<Dim> = [c].into_iter().chain(k).collect();
+        let axes: Vec<Dim> = [c].into_iter().chain(t).collect();
         let sum = reduce(&mut n, ReduceFn::Sum, &axes, product);
         let to: Vec<Dim> = [b, g * outs + &o].into_iter().chain(y).collect();
         n.store(out, &to, sum);
         Ok(())
+    }
+}
+
+/// Elements along one dimension of a transposed convolution that the same taps reach: `first`, `first + step`, ...
+///
+/// Each phase is a convolution of stride 1 with every `tap_step`th tap (sub-pixel convolution).
+#[derive(Clone, Debug)]
+struct Phase {
+    first: i64,
+    step: i64,
+    count: Dim,
+    first_tap: i64,
+    tap_step: i64,
+    taps: Dim,
+}
+
+/// More phases in all dimensions together are not worth their code.
+const MOST_PHASES: i64 = 64;
+
+/// All combinations of one phase per dimension; a single one with all elements and taps where phases are not known.
+fn combinations(slides: &[Slide]) -> Vec<Vec<Phase>> {
+    let count = slides.iter().fold(1i64, |count, slide| count.saturating_mul(slide.stride));
+    let phases: Option<Vec<Vec<Phase>>> = slides.iter().map(Phase::all).collect();
+    let Some(phases) = phases.filter(|_| count <= MOST_PHASES) else {
+        return vec![slides.iter().map(Phase::whole).collect()];
+    };
+    phases.into_iter().fold(vec![Vec::new()], |before, phases| {
+        let with = |list: &Vec<Phase>, phase: &Phase| list.iter().chain([phase]).cloned().collect();
+        before.iter().flat_map(|list| phases.iter().map(move |phase| with(list, phase))).collect()
+    })
+}
+
+impl Phase {
+    fn whole(slide: &Slide) -> Phase {
+        let (count, taps) = (slide.size.clone(), slide.kernel.clone());
+        Phase { first: 0, step: 1, count, first_tap: 0, tap_step: 1, taps }
+    }
+
+    fn all(slide: &Slide) -> Option<Vec<Phase>> {
+        let (kernel, before) = (slide.kernel.as_const()?, slide.before.as_const()?);
+        (0..slide.stride).map(|first| Phase::one(slide, first, (kernel, before))).collect()
+    }
+
+    fn one(slide: &Slide, first: i64, (kernel, before): (i64, i64)) -> Option<Phase> {
+        let step = slide.stride;
+        let reaches = |tap: i64| {
+            let distance = tap.checked_mul(slide.dilation).and_then(|at| first.checked_add(before)?.checked_sub(at));
+            distance.map(|distance| distance.rem_euclid(step) == 0)
+        };
+        let mut taps = (0..kernel.min(step.saturating_mul(2))).filter(|tap| reaches(*tap) == Some(true));
+        let first_tap = taps.next();
+        let tap_step = taps.next().zip(first_tap).map_or(step, |(next, first)| next - first);
+        let count = (slide.size.clone() - first).maximum(&Dim::constant(0)).ceil_div(&Dim::constant(step));
+        let taps = first_tap.map_or(0, |first| (kernel - first - 1) / tap_step + 1);
+        Some(Phase { first, step, count, first_tap: first_tap.unwrap_or(0), tap_step, taps: Dim::constant(taps) })
     }
 }
