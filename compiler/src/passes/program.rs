@@ -9,6 +9,7 @@ mod forward;
 mod fuse;
 mod layout;
 mod pack_rows;
+mod scale_weights;
 mod select;
 
 use super::Pass;
@@ -30,6 +31,11 @@ pub const PASSES: &[Pass<Program>] = &[
         name: "fold_scale",
         reason: "factors stand behind sums once nests are fused, and would hide the bias from kernels",
         run: fold_scale::fold_scale,
+    },
+    Pass {
+        name: "scale_weights",
+        reason: "weights are constants, as other factors of theirs need them, until they are multiplied by what is computed",
+        run: scale_weights::scale_weights,
     },
     Pass {
         name: "choose_layout",

@@ -13,6 +13,14 @@ pub(crate) mod wasm128;
 
 use core::sync::atomic::{AtomicU8, Ordering};
 
+/// Whether kernels are compiled for any instruction set with vectors; else code size counts, and what only saves time is
+/// left out.
+pub(crate) const VECTORS: bool = cfg!(any(
+    all(target_arch = "x86_64", target_feature = "sse2"),
+    all(target_arch = "aarch64", target_feature = "neon"),
+    all(target_arch = "wasm32", target_feature = "simd128")
+));
+
 /// An instruction set that kernels are compiled for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]

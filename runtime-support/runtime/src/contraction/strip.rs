@@ -8,6 +8,7 @@
 use super::job::{Job, offset};
 use super::kernel::{Args, KernelSet, LINE};
 use super::{Contraction, Then, Tile};
+use crate::isa::VECTORS;
 use crate::simd::{Simd, load_first, store_first};
 
 /// Products per sum up to which strips are worth it: the weights of a strip stay in the first-level cache.
@@ -27,7 +28,7 @@ impl Steps {
     /// The distances, if all rows have the same, the window is a single element without padding, and sums are short.
     pub fn of(c: &Contraction) -> Option<Steps> {
         let single = c.taps.iter().all(|tap| tap.extent == 1) && c.bounds.iter().all(|bound| bound.limit == 0);
-        if !single || c.depth > MOST {
+        if !VECTORS || !single || c.depth > MOST {
             return None;
         }
         let mut axes = c.rows.iter().rev().filter(|axis| axis.extent != 1);
@@ -85,6 +86,9 @@ impl Job<'_> {
         (first_row, first_col): (usize, usize),
         then: Option<Then<'_>>,
     ) -> bool {
+        if !VECTORS {
+            return false;
+        }
         let rows = args.rows;
         let (Some(kernel), Some(steps), Some(first)) = (set.strip, self.steps, rows.first()) else { return false };
         let least = set.kernels.len();

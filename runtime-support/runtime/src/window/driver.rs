@@ -1,7 +1,7 @@
 //! Walks batches, blocks of rows, runs of rows with the same taps, and channels, and calls the micro-kernels.
 use super::kernel::{KernelSet, LIST, MOST_COLS, ROWS, TapAt, WindowArgs, of};
 use super::lines::Lines;
-use super::{Divisor, Operation};
+use super::{Divisor, Operation, sums};
 use crate::contraction::job::{Job, Place, offset};
 use crate::contraction::kernel::Args;
 use crate::contraction::parts::{self, Parts, Shared};
@@ -49,6 +49,7 @@ pub(super) unsafe fn run(
     let parts = Parts::new(c, cx.parts(work, WORK), (line, c.cols.max(1)), 1);
     let depthwise = matches!(operation, Operation::Depthwise) && !epilogue.accumulate;
     let lines = if depthwise { Lines::of(c, cx.isa()) } else { None };
+    let summed = matches!(operation, Operation::Average(divisor) if sums::fits(c, divisor, &epilogue));
     let shared = Shared::new(a, w, out, epilogue);
     cx.split(parts.count(), |range| {
         let shared = &shared;
@@ -56,6 +57,8 @@ pub(super) unsafe fn run(
             let (batch, rows, _) = parts.part(part);
             let job = Job::new(c, batch, shared.a, shared.w, shared.out, &shared.epilogue);
             match &lines {
+                // SAFETY: promised by the caller; parts are disjoint, and rows are not divided.
+                _ if summed => unsafe { sums::run(&job, cx, shared.epilogue.then) },
                 // SAFETY: promised by the caller; parts are disjoint, and whole lines.
                 Some(lines) => unsafe { lines.run(&job, rows, shared.epilogue.then) },
                 // SAFETY: promised by the caller; parts are disjoint.

@@ -225,7 +225,6 @@ unsafe fn products<S: Simd, const STRIDE: usize, const K: usize, const MR: usize
     (pixel, step): (*const f32, isize),
     inside: (isize, isize),
 ) {
-    let mut pixel = pixel;
     // Unrolled by hand, so that all accumulators are registers.
     pixels!(p in [0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16] {
         if p < (MR - 1) * STRIDE + K {
@@ -233,7 +232,7 @@ unsafe fn products<S: Simd, const STRIDE: usize, const K: usize, const MR: usize
             let padding = p + 1 < K && (p as isize) < inside.0 || p > (MR - 1) * STRIDE && p as isize >= inside.1;
             if !(BORDER && padding) {
                 // SAFETY: promised by the caller.
-                let x = unsafe { s.load(pixel) };
+                let x = unsafe { s.load(pixel.wrapping_offset(p as isize * step)) };
                 for t in 0..K {
                     if p >= t && (p - t).is_multiple_of(STRIDE) && (p - t) / STRIDE < MR {
                         let i = (p - t) / STRIDE;
@@ -241,7 +240,6 @@ unsafe fn products<S: Simd, const STRIDE: usize, const K: usize, const MR: usize
                     }
                 }
             }
-            pixel = pixel.wrapping_offset(step);
         }
     });
 }

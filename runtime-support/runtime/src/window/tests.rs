@@ -131,3 +131,25 @@ fn max_keeps_nan_wherever_it_is() {
         }
     }
 }
+
+#[test]
+fn sums_of_all_pixels_match_the_definition_on_every_isa() {
+    let mut r = Random(0x0a11_5eed);
+    for (channels, height, width) in [(3, 9, 8), (16, 8, 8), (21, 13, 17), (45, 11, 12), (96, 30, 7)] {
+        let (line, gap) = (width * (channels + 3), channels + 3);
+        let mut c = Window { channels, ..Window::NEW };
+        c.taps[2] = Tap { extent: height, a: line as isize };
+        c.taps[3] = Tap { extent: width, a: gap as isize };
+        let a = r.floats(height * line);
+        for cx in Isa::ALL.into_iter().filter_map(Cx::with_isa) {
+            let mut out = vec![7.0f32; channels];
+            let halve = |mut tile: Tile<'_>| tile.rows().for_each(|(_, row)| row.iter_mut().for_each(|x| *x /= 2.0));
+            let epilogue = Epilogue { then: Some(&halve), ..Epilogue::NONE };
+            c.average(cx, a[..].src(), Dst::from_slice(&mut out), Divisor::Fixed(1.0), epilogue);
+            for (n, got) in out.iter().enumerate() {
+                let want: f64 = (0..height * width).map(|i| f64::from(a[i * gap + n])).sum::<f64>() / 2.0;
+                assert!((f64::from(*got) - want).abs() <= 1e-4, "{:?} {channels} {n}: {got} not {want}", cx.isa());
+            }
+        }
+    }
+}
