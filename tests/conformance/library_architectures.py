@@ -143,7 +143,8 @@ def transformers_whisper_encoder():
 
     config = transformers.WhisperConfig(
         vocab_size=100, d_model=32, encoder_layers=2, encoder_attention_heads=4, encoder_ffn_dim=64, num_mel_bins=16,
-        max_source_positions=20, decoder_layers=1, decoder_attention_heads=4, decoder_ffn_dim=64)
+        max_source_positions=20, decoder_layers=1, decoder_attention_heads=4, decoder_ffn_dim=64,
+        pad_token_id=0, bos_token_id=1, eos_token_id=2, decoder_start_token_id=1)
     module = transformers.WhisperModel(config).encoder
     return Keywords(module, ["input_features"], "last_hidden_state"), [torch.randn(1, 16, 40)]
 

@@ -56,7 +56,6 @@ def seen(name, suffix="Model", size=32, names=("pixel_values",), output="last_hi
 
 seen("ViT")
 seen("Dinov2")
-seen("ViTMAE", mask_ratio=0.0, decoder_num_hidden_layers=1, decoder_hidden_size=32)
 seen("Beit", use_relative_position_bias=True, use_mask_token=False)
 seen("PoolFormer", size=64, hidden_sizes=[8, 16, 24, 32], depths=[1, 1, 1, 1])
 seen("Pvt", size=64, hidden_sizes=[8, 16, 24, 32], depths=[1, 1, 1, 1], num_attention_heads=[1, 2, 3, 4],
@@ -70,6 +69,15 @@ seen("GLPN", "ForDepthEstimation", 64, output="predicted_depth", config=lambda t
 seen("DPT", "ForDepthEstimation", 64, output="predicted_depth", config=lambda t: t.DPTConfig(
     hidden_size=32, num_hidden_layers=4, num_attention_heads=4, intermediate_size=64, image_size=64, patch_size=16,
     backbone_out_indices=[0, 1, 2, 3], neck_hidden_sizes=[8, 16, 24, 32], fusion_hidden_size=16))
+
+
+@model
+def transformers_vitmae():
+    """Patches in the order of noise, of which the last ones are left out."""
+    import transformers
+
+    module = transformers.ViTMAEModel(transformers.ViTMAEConfig(**VISION, image_size=32, patch_size=8))
+    return Keywords(module, ["pixel_values", "noise"], "last_hidden_state"), [*image(32), torch.rand(1, 16)]
 
 
 @model
@@ -108,7 +116,7 @@ def transformers_deformable_detr():
 
     config = transformers.DeformableDetrConfig(
         use_timm_backbone=False, use_pretrained_backbone=False, backbone=None, backbone_config=small_resnet(transformers),
-        d_model=32, num_queries=8, encoder_layers=1, decoder_layers=1, encoder_attention_heads=4,
+        d_model=32, num_queries=8, encoder_layers=1, decoder_layers=2, encoder_attention_heads=4,
         decoder_attention_heads=4, encoder_ffn_dim=32, decoder_ffn_dim=32, num_feature_levels=3)
     return Keywords(transformers.DeformableDetrForObjectDetection(config), ["pixel_values"], "pred_boxes"), image(64)
 
