@@ -34,7 +34,8 @@ def run(irc, root, names, arguments, seconds):
             problem = f"no result after {seconds} s"
         outcomes = [json.loads(line) for line in Path(file.name).read_text().splitlines()]
     if len(outcomes) == len(names):
-        return [{**outcome, "case": name} for name, outcome in zip(names, outcomes)]
+        plain = lambda outcome: outcome["message"].replace(f"{root}/", "")
+        return [{**outcome, "case": name, "message": plain(outcome)} for name, outcome in zip(names, outcomes)]
     if len(names) > 1:
         half = len(names) // 2
         parts = names[:half], names[half:]
