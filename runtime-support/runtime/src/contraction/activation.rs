@@ -108,20 +108,25 @@ unsafe fn replace<S: Simd, const N: usize>(s: S, at: [*mut f32; N], f: impl Func
     }
 }
 
-/// One operation on all vectors, so that none waits for the one before.
-#[inline(always)]
-fn map<T: Copy, const N: usize>(a: [T; N], f: impl Fn(T) -> T) -> [T; N] {
-    map2(a, a, |a, _| f(a))
-}
-
-/// The same with two operands.
-#[inline(always)]
-fn map2<T: Copy, const N: usize>(a: [T; N], b: [T; N], f: impl Fn(T, T) -> T) -> [T; N] {
-    let mut out = a;
-    for (a, b) in out.iter_mut().zip(b) {
-        *a = f(*a, b);
-    }
-    out
+/// One operation on all vectors, so that none waits for the one before. No closure: one that is not inlined would be
+/// compiled for other machines.
+macro_rules! map {
+    ($a:ident in $x:expr => $value:expr) => {{
+        let mut out = $x;
+        for slot in &mut out {
+            let $a = *slot;
+            *slot = $value;
+        }
+        out
+    }};
+    ($a:ident, $b:ident in $x:expr, $y:expr => $value:expr) => {{
+        let mut out = $x;
+        for (slot, $b) in out.iter_mut().zip($y) {
+            let $a = *slot;
+            *slot = $value;
+        }
+        out
+    }};
 }
 
 #[derive(Clone, Copy)]
@@ -131,8 +136,9 @@ impl Function for Sigmoid {
     #[inline(always)]
     fn of<S: Simd, const N: usize>(self, s: S, x: [S::F32; N]) -> [S::F32; N] {
         let one = s.splat(1.0);
-        let power = exp(s, map(x, |x| s.sub(s.splat(-0.0), x)));
-        map(map(power, |power| s.add(one, power)), |sum| s.div(one, sum))
+        let power = exp(s, map!(x in x => s.sub(s.splat(-0.0), x)));
+        let sum = map!(power in power => s.add(one, power));
+        map!(sum in sum => s.div(one, sum))
     }
 }
 
@@ -142,7 +148,7 @@ struct Swish;
 impl Function for Swish {
     #[inline(always)]
     fn of<S: Simd, const N: usize>(self, s: S, x: [S::F32; N]) -> [S::F32; N] {
-        map2(x, Sigmoid.of(s, x), |x, gate| s.mul(x, gate))
+        map!(x, gate in x, Sigmoid.of(s, x) => s.mul(x, gate))
     }
 }
 
@@ -152,19 +158,17 @@ struct HardSigmoid;
 impl Function for HardSigmoid {
     #[inline(always)]
     fn of<S: Simd, const N: usize>(self, s: S, x: [S::F32; N]) -> [S::F32; N] {
-        let six = s.splat(6.0);
+        let (six, sixth) = (s.splat(6.0), s.splat(1.0 / 6.0));
         // The second operand wins if it is NaN.
-        let clipped = map(x, |x| s.min(six, s.max(s.splat(0.0), s.add(x, s.splat(3.0)))));
+        let clipped = map!(x in x => s.min(six, s.max(s.splat(0.0), s.add(x, s.splat(3.0)))));
+        if S::LANES < 8 {
+            return map!(x in clipped => s.div(x, six));
+        }
         // Vectors of 8 and more have fused products, which take less time than a division. What they give is the quotient,
         // correctly rounded: no number but 0 is so small that the rest is not exact.
-        let sixth = s.splat(1.0 / 6.0);
-        map(clipped, |x| {
-            if S::LANES < 8 {
-                return s.div(x, six);
-            }
-            let near = s.mul(x, sixth);
-            s.mul_add(s.mul_add(near, s.splat(-6.0), x), sixth, near)
-        })
+        let near = map!(x in clipped => s.mul(x, sixth));
+        let rest = map!(x, near in clipped, near => s.mul_add(near, s.splat(-6.0), x));
+        map!(rest, near in rest, near => s.mul_add(rest, sixth, near))
     }
 }
 
@@ -174,7 +178,7 @@ struct HardSwish;
 impl Function for HardSwish {
     #[inline(always)]
     fn of<S: Simd, const N: usize>(self, s: S, x: [S::F32; N]) -> [S::F32; N] {
-        map2(x, HardSigmoid.of(s, x), |x, gate| s.mul(x, gate))
+        map!(x, gate in x, HardSigmoid.of(s, x) => s.mul(x, gate))
     }
 }
 
@@ -182,19 +186,24 @@ impl Function for HardSwish {
 #[inline(always)]
 fn exp<S: Simd, const N: usize>(s: S, x: [S::F32; N]) -> [S::F32; N] {
     use crate::math::exponential::{LN2_HIGH, LN2_LOW, REST, ROUND};
-    let [c0, c1, c2, c3, c4] = REST.map(|c| s.splat(c));
-    let (round, one) = (s.splat(ROUND), s.splat(1.0));
+    let [c0, c1, c2, c3, c4] =
+        [s.splat(REST[0]), s.splat(REST[1]), s.splat(REST[2]), s.splat(REST[3]), s.splat(REST[4])];
+    let (round, one, log2_e) = (s.splat(ROUND), s.splat(1.0), s.splat(core::f32::consts::LOG2_E));
+    let (high, low) = (s.splat(LN2_HIGH), s.splat(LN2_LOW));
     // The second operand wins if it is NaN.
-    let x = map(x, |x| s.max(s.splat(-105.0), s.min(s.splat(89.0), x)));
-    let n = map(x, |x| s.sub(s.add(s.mul(x, s.splat(core::f32::consts::LOG2_E)), round), round));
-    let r = map2(x, n, |x, n| s.sub(x, s.mul(n, s.splat(LN2_HIGH))));
-    let r = map2(r, n, |r, n| s.sub(r, s.mul(n, s.splat(LN2_LOW))));
-    let square = map(r, |r| s.mul(r, r));
-    let low = map(r, |r| s.add(c0, s.mul(r, c1)));
-    let high = map2(map(r, |r| s.add(c2, s.mul(r, c3))), square, |high, square| s.add(high, s.mul(square, c4)));
-    let rest = map2(low, map2(square, high, |square, high| s.mul(square, high)), |low, high| s.add(low, high));
-    let p = map2(r, map2(square, rest, |square, rest| s.mul(square, rest)), |r, rest| s.add(r, rest));
-    map2(map(p, |p| s.add(one, p)), n, |p, n| s.scale(p, n))
+    let x = map!(x in x => s.max(s.splat(-105.0), s.min(s.splat(89.0), x)));
+    let n = map!(x in x => s.sub(s.add(s.mul(x, log2_e), round), round));
+    let r = map!(x, n in x, n => s.sub(x, s.mul(n, high)));
+    let r = map!(r, n in r, n => s.sub(r, s.mul(n, low)));
+    let square = map!(r in r => s.mul(r, r));
+    let first = map!(r in r => s.add(c0, s.mul(r, c1)));
+    let second = map!(r in r => s.add(c2, s.mul(r, c3)));
+    let second = map!(second, square in second, square => s.add(second, s.mul(square, c4)));
+    let rest = map!(square, second in square, second => s.mul(square, second));
+    let rest = map!(first, rest in first, rest => s.add(first, rest));
+    let p = map!(square, rest in square, rest => s.mul(square, rest));
+    let p = map!(r, p in r, p => s.add(one, s.add(r, p)));
+    map!(p, n in p, n => s.scale(p, n))
 }
 
 #[cfg(test)]

@@ -131,9 +131,10 @@ pub unsafe trait Simd: Copy {
         // 1.5 * 2^23: adding it brings the number to the low bits.
         let shift = 12_582_912.0f32;
         let n = self.sub_i32(self.f32_to_bits(self.add(n, self.splat(shift))), self.splat_i32(shift.to_bits() as i32));
-        let power = |n| self.bits_to_f32(self.shl_i32(self.add_i32(n, self.splat_i32(127)), 23));
-        let half = self.shr_i32(n, 1);
-        self.mul(self.mul(a, power(half)), power(self.sub_i32(n, half)))
+        let (half, bias) = (self.shr_i32(n, 1), self.splat_i32(127));
+        let first = self.bits_to_f32(self.shl_i32(self.add_i32(half, bias), 23));
+        let second = self.bits_to_f32(self.shl_i32(self.add_i32(self.sub_i32(n, half), bias), 23));
+        self.mul(self.mul(a, first), second)
     }
     binary! {
         "The greater one; `b` if either is NaN." max(F32 f32) = |a, b| if a > b { a } else { b };
