@@ -95,7 +95,6 @@ fn first(attributes: &Attributes) -> Result<Rc<dyn Op>, Diagnostic> {
     let modes = [
         ("nearest", Mode::Nearest),
         ("linear", Mode::Linear),
-        ("linear_onnx", Mode::LinearOnnx),
         ("cubic", Mode::Cubic),
         ("area", Mode::Area),
     ];

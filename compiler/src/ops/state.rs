@@ -54,9 +54,13 @@ struct ReadValue {
 
 impl ReadValue {
     fn parse(attributes: &Attributes) -> Result<Self, Diagnostic> {
+        let element = attributes.element_type_if_known("variable_type")?;
+        if element == Some(ElementType::String) {
+            return Err(attributes.invalid("variable_type", "a type of numbers or booleans"));
+        }
         Ok(ReadValue {
             id: attributes.string("variable_id")?.to_owned(),
-            element: attributes.element_type_if_known("variable_type")?,
+            element,
             shape: attributes.dims_if_present("variable_shape")?.filter(|shape| !shape.dynamic_rank),
         })
     }

@@ -26,11 +26,11 @@ pub const OPS: &[OpDef] = &[
     many_classes::MULTICLASS_8,
     many_classes::MULTICLASS_9,
     row("NMSRotated", 13, 13..=17, 5..=5, |_| 3, rotated),
-    row("NonMaxSuppression", 1, 1..=2, 2..=5, one_output, |a| suppression(a, Rows::PerBox, false)),
-    row("NonMaxSuppression", 3, 3..=3, 2..=5, one_output, |a| suppression(a, Rows::PerBox, false)),
-    row("NonMaxSuppression", 4, 4..=4, 2..=5, one_output, |a| suppression(a, Rows::PerClass, false)),
-    row("NonMaxSuppression", 5, 5..=8, 2..=6, |_| 3, |a| suppression(a, Rows::Found, true)),
-    row("NonMaxSuppression", 9, 9..=17, 2..=6, |_| 3, |a| suppression(a, Rows::Found, false)),
+    row("NonMaxSuppression", 1, 1..=2, 2..=5, one_output, |a| suppression(a, Rows::PerBox, false, ElementType::I64)),
+    row("NonMaxSuppression", 3, 3..=3, 2..=5, one_output, |a| suppression(a, Rows::PerBox, false, indices(a)?)),
+    row("NonMaxSuppression", 4, 4..=4, 2..=5, one_output, |a| suppression(a, Rows::PerClass, false, indices(a)?)),
+    row("NonMaxSuppression", 5, 5..=8, 2..=6, |_| 3, |a| suppression(a, Rows::Found, true, indices(a)?)),
+    row("NonMaxSuppression", 9, 9..=17, 2..=6, |_| 3, |a| suppression(a, Rows::Found, false, indices(a)?)),
 ];
 
 const fn row(
@@ -81,12 +81,22 @@ struct NonMaxSuppression {
     hard: bool,
 }
 
-fn suppression(attributes: &Attributes, rows: Rows, hard: bool) -> Result<Rc<dyn Op>, Diagnostic> {
+/// The element type of the selected rows; version 1 has no attribute for it.
+fn indices(attributes: &Attributes) -> Result<ElementType, Diagnostic> {
+    attributes.index_type_or("output_type", ElementType::I64)
+}
+
+fn suppression(
+    attributes: &Attributes,
+    rows: Rows,
+    hard: bool,
+    output_type: ElementType,
+) -> Result<Rc<dyn Op>, Diagnostic> {
     let encodings = [("corner", Encoding::Corner), ("center", Encoding::Center)];
     Ok(Rc::new(NonMaxSuppression {
         encoding: attributes.choice_or("box_encoding", &encodings, Encoding::Corner)?,
         sorted: attributes.bool("sort_result_descending", true)?,
-        output_type: attributes.index_type_or("output_type", ElementType::I64)?,
+        output_type,
         rows,
         hard,
     }))
@@ -97,7 +107,7 @@ fn rotated(attributes: &Attributes) -> Result<Rc<dyn Op>, Diagnostic> {
     Ok(Rc::new(NonMaxSuppression {
         encoding: if clockwise { Encoding::Clockwise } else { Encoding::CounterClockwise },
         sorted: attributes.bool("sort_result_descending", true)?,
-        output_type: attributes.index_type_or("output_type", ElementType::I64)?,
+        output_type: indices(attributes)?,
         rows: Rows::Found,
         hard: false,
     }))
