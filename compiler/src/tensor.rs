@@ -108,7 +108,7 @@ impl Tensor {
         self.len() == 0
     }
 
-    /// All elements as integers, where the type is an integer type of 8 to 64 bits (or boolean) and each value fits.
+    /// All elements as integers, where the type is an integer type (or boolean) and each value fits.
     pub fn to_i64s(&self) -> Option<Vec<i64>> {
         use ElementType::*;
         let bytes = self.bytes.as_slice();
@@ -124,6 +124,10 @@ impl Tensor {
             U32 => wide(4, |b| Some(i64::from(u32::from_le_bytes(b.try_into().ok()?)))),
             I64 => wide(8, |b| Some(i64::from_le_bytes(b.try_into().ok()?))),
             U64 => wide(8, |b| i64::try_from(u64::from_le_bytes(b.try_into().ok()?)).ok()),
+            I4 => Some((0..self.len()).map(|i| i64::from(packed::get(I4, bytes, i) as i8)).collect()),
+            U1 | U2 | U3 | U4 | U6 => {
+                Some((0..self.len()).map(|i| i64::from(packed::get(self.element, bytes, i))).collect())
+            }
             _ => None,
         }
     }

@@ -65,6 +65,9 @@ impl Op for Attention {
                 return Err(shape_error("the mask has more dimensions than the scores"));
             }
         }
+        if inputs.len() > 4 {
+            same_element(inputs, 0, 4)?;
+        }
         dims.push(value_width.clone());
         Ok(vec![Fact::new(element, dims)])
     }

@@ -16,10 +16,15 @@ pub const OPS: &[OpDef] = &[OpDef {
     inputs: 2..=2,
     outputs: |_| 2,
     parse: |attributes| {
+        let target = "u64_integer_promotion_target";
+        let u64_with_signed = attributes.element_type_or(target, ElementType::F32)?;
+        if u64_with_signed == ElementType::String {
+            return Err(attributes.invalid(target, "a numeric type"));
+        }
         Ok(Rc::new(Promote {
             allow_unsafe: attributes.bool("promote_unsafe", false)?,
             prefer_tensor: attributes.bool("pytorch_scalar_promotion", false)?,
-            u64_with_signed: attributes.element_type_or("u64_integer_promotion_target", ElementType::F32)?,
+            u64_with_signed,
         }))
     },
     ignorable: &[],

@@ -115,7 +115,7 @@ fn test(tests: &[Function]) -> Result<Rc<dyn Op>, Diagnostic> {
 impl Op for Test {
     fn infer(&self, inputs: &[Fact], _: &mut InferContext) -> Result<Vec<Fact>, Diagnostic> {
         let x = typing::operand(inputs, 0)?;
-        typing::number(x.element, "the operand")?;
+        typing::float(x.element, "the operand")?;
         Ok(vec![Fact::new(ElementType::Boolean, x.dims.clone())])
     }
 

@@ -123,7 +123,8 @@ fn changed(used: &Use, group: &[usize], element: ElementType) -> Option<Vec<Fact
                 || converted(&changed, fact.element)?.bytes.as_slice() == tensor.bytes.as_slice();
             exact.then(|| Fact::constant(changed))
         }
-        _ => Some(Fact { element, ..fact.clone() }),
+        // Strings are constants.
+        _ => (element != ElementType::String).then(|| Fact { element, ..fact.clone() }),
     };
     used.operands.iter().enumerate().map(fact).collect()
 }
@@ -180,7 +181,7 @@ fn path(program: &Program, element: ElementType) -> Path {
             _ => moves = false,
         }
     }
-    let text = changed.to_string();
+    let text = with_bounds(changed.to_string(), element);
     let zeros = ["0.0f32", "0.0f64", "0i32", "0i64", "0u64", "false"];
     let untyped = || zeros.iter().fold(text.clone(), |text, zero| text.replace(&format!("= {zero}\n"), "= zero\n"));
     Path {
@@ -199,6 +200,22 @@ fn calculates(program: &Program, nest: &Nest, scalar: ScalarType) -> bool {
         _ => false,
     };
     nest.nodes.iter().any(operation) || nest.reduction.is_some_and(|reduction| is(&reduction.value))
+}
+
+/// The text with names for the lowest and the highest value of the element type: what reductions start with and what results
+/// are limited to.
+fn with_bounds(text: String, element: ElementType) -> String {
+    let highest = match element.is_float() {
+        true => element.largest_float(),
+        false => 2f64.powi(element.bits() as i32 - i32::from(element.is_signed())) - 1.0,
+    };
+    let lowest = if element.is_float() { -highest } else { -highest - 1.0 };
+    let bounds = [("lowest", lowest, element.is_signed()), ("highest", highest, true)];
+    bounds.into_iter().filter(|(_, _, kept)| *kept).fold(text, |text, (name, bound, _)| {
+        let (float, double, whole) = (bound as f32, bound, bound as i128);
+        let forms = [format!("{float:?}f32"), format!("{double:?}f64"), format!("{whole}i32"), format!("{whole}i64")];
+        forms.iter().fold(text, |text, form| text.replace(&format!("= {form}\n"), &format!("= {name}\n")))
+    })
 }
 
 /// A text with other names for element types.
