@@ -232,7 +232,7 @@ impl<'a> Call<'a> {
 
     pub fn is_static(&self) -> bool {
         self.kernel.nest.axes.iter().all(|axis| axis.extent.as_const().is_some())
-            && [&self.description.data_offset, &self.description.out_offset]
+            && [&self.description.data_offset, &self.description.out_offset, &self.description.residual_offset]
                 .iter()
                 .all(|offset| offset.as_const().is_some())
     }

@@ -8,7 +8,7 @@ use crate::op::operands::{self, MapAxes, operand, require_equal, same_element, s
 use crate::op::window::{AutoPad, Slide, Window, positive, reduce, reduction_axis};
 use crate::op::{InferContext, Op, OpDef, Support, one_output, typing};
 use crate::program::builder::{Builder, NestBuilder};
-use crate::program::nest::{Binary, Const, Node, ReduceFn};
+use crate::program::nest::{Binary, Const, Node, ReduceFn, ScalarType};
 use crate::read::Attributes;
 use std::ops::RangeInclusive;
 use std::rc::Rc;
@@ -205,7 +205,12 @@ impl Op for BinaryConvolution {
         convolve(builder, &self.window, false, self.pad_value, |n, data, bit| {
             let element = n.type_of(data).element();
             let bit = n.cast(element, bit);
-            let (equal, different) = (n.constant_like(data, 1.0), n.constant_like(data, -1.0));
+            // u64 has no -1, but its sums wrap around.
+            let minus_one = match n.type_of(data) {
+                ScalarType::U64 => Const::U64(u64::MAX),
+                scalar => Const::of(scalar, -1.0),
+            };
+            let (equal, different) = (n.constant_like(data, 1.0), n.constant(minus_one));
             let same = n.binary(Binary::Eq, data, bit);
             n.select(same, equal, different)
         })

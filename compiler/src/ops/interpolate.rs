@@ -92,12 +92,7 @@ fn pads(attributes: &Attributes, name: &str) -> Result<Vec<i64>, Diagnostic> {
 }
 
 fn first(attributes: &Attributes) -> Result<Rc<dyn Op>, Diagnostic> {
-    let modes = [
-        ("nearest", Mode::Nearest),
-        ("linear", Mode::Linear),
-        ("cubic", Mode::Cubic),
-        ("area", Mode::Area),
-    ];
+    let modes = [("nearest", Mode::Nearest), ("linear", Mode::Linear), ("cubic", Mode::Cubic), ("area", Mode::Area)];
     let align_corners = attributes.bool("align_corners", true)?;
     Ok(Rc::new(Interpolate {
         version: Version::First { axes: attributes.ints("axes")?, align_corners },

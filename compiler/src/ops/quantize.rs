@@ -1,6 +1,6 @@
 //! Quantisation that stays in floating point: values are rounded to the levels that a narrow type would have.
 
-use crate::diag::Diagnostic;
+use crate::diag::{Diagnostic, codes};
 use crate::dim::Dim;
 use crate::element::ElementType;
 use crate::fact::Fact;
@@ -123,7 +123,10 @@ impl Op for FakeConvert {
     fn infer(&self, inputs: &[Fact], context: &mut InferContext) -> Result<Vec<Fact>, Diagnostic> {
         let x = typing::operand(inputs, 0)?;
         typing::equal(inputs)?;
-        typing::float(x.element, "the operand of FakeConvert")?;
+        if ![ElementType::F32, ElementType::F16, ElementType::Bf16].contains(&x.element) {
+            let message = format!("the operand of FakeConvert has element type {}, not f32, f16 or bf16", x.element);
+            return Err(Diagnostic::error(&codes::TYPE, message));
+        }
         for i in 1..inputs.len() {
             check_stretches(inputs, i, Broadcast::Numpy, context)?;
         }

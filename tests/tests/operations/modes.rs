@@ -94,11 +94,14 @@ fn answers(used: &Use) -> BTreeSet<(String, String)> {
     questions::asked(used.row, &used.layer).map_or(BTreeSet::new(), |(questions, _)| questions::answers(&questions))
 }
 
-/// A few layers that differ in their attributes, in the types or in the ranks of their operands.
+/// A few layers that differ in their attributes, in the types or in the ranks of their operands; if possible such whose
+/// sizes are known.
 fn tried<'a>(uses: &[&'a Use]) -> Vec<&'a Use> {
     let ranks = |used: &Use| used.operands.iter().map(|fact| fact.rank()).collect::<Vec<_>>();
     let mut seen = BTreeSet::new();
-    let new = uses.iter().filter(|used| used.plain && seen.insert((answers(used), used.types.clone(), ranks(used))));
+    let known = uses.iter().any(|used| used.plain && !types::finds_sizes(used));
+    let plain = uses.iter().filter(|used| used.plain && !(known && types::finds_sizes(used)));
+    let new = plain.filter(|used| seen.insert((answers(used), used.types.clone(), ranks(used))));
     new.take(TRIED).copied().collect()
 }
 

@@ -22,6 +22,8 @@ use std::collections::BTreeMap;
 pub struct Path {
     /// The program's text, in which every element type is the type that it is computed in.
     computed: String,
+    /// The same with names for the lowest and the highest value of the element type.
+    bounded: String,
     /// The same without any type, where elements are only moved.
     moved: Option<String>,
 }
@@ -29,7 +31,7 @@ pub struct Path {
 impl Path {
     /// Why a case of one path shows the other one too.
     pub fn same(&self, shown: &Path) -> Option<Alike> {
-        match self.computed == shown.computed {
+        match self.computed == shown.computed || self.bounded == shown.bounded {
             true => Some(Alike::Computed),
             false => (self.moved.is_some() && self.moved == shown.moved).then_some(Alike::Moved),
         }
@@ -79,6 +81,14 @@ pub fn trials(used: &Use) -> Vec<Trial> {
 pub fn attempt(used: &Use, layer: &Layer, element: Option<ElementType>) -> Result<Path, String> {
     let program = lowered(used, layer, &used.operands).map_err(|diagnostic| diagnostic.message)?;
     Ok(path(&program, element.unwrap_or(ElementType::F32)))
+}
+
+/// Whether the layer's sizes follow from its operands' elements, which only a run tells.
+pub fn finds_sizes(used: &Use) -> bool {
+    let Ok(op) = (used.row.parse)(&Attributes::new(&used.layer)) else { return false };
+    let mut context = InferContext { bounds: &used.options.bound, layer: &used.layer.name, ..InferContext::default() };
+    context.variables = used.variables.to_vec();
+    op.infer(&used.operands, &mut context).is_ok() && context.variables.len() > used.variables.len()
 }
 
 /// Why the layer is refused with its first operands only, if it is.
@@ -181,11 +191,13 @@ fn path(program: &Program, element: ElementType) -> Path {
             _ => moves = false,
         }
     }
-    let text = with_bounds(changed.to_string(), element);
+    let text = changed.to_string();
     let zeros = ["0.0f32", "0.0f64", "0i32", "0i64", "0u64", "false"];
     let untyped = || zeros.iter().fold(text.clone(), |text, zero| text.replace(&format!("= {zero}\n"), "= zero\n"));
+    let scalars = |text: &str| with_types(text, &|element| Some(format!("{:?}", ScalarType::of(element)?)));
     Path {
-        computed: with_types(&text, &|element| ScalarType::of(element).map(|scalar| format!("{scalar:?}"))),
+        computed: scalars(&text),
+        bounded: scalars(&with_bounds(text.clone(), element)),
         moved: moves.then(|| with_types(&untyped(), &|_| Some("T".to_owned()))),
     }
 }
