@@ -184,18 +184,57 @@ fn a_family_is_one_file_and_its_registry_lines() {
             problems.push(format!("`{name}` is not registered"));
         }
     }
-    // No family is named outside its own file and the registry, but for those that the build stage inserts itself.
-    let inserted = ["convert", "binary"];
+    // No family is named outside its own file and the registry, but for the conversions and the subtraction that the build
+    // stage inserts itself.
+    let inserted =
+        |path: &str, name: &str| path.starts_with("compiler/src/build/") && ["convert", "binary"].contains(&name);
     for (path, text) in sources().into_iter().filter(|(path, _)| path.starts_with("compiler/src/")) {
-        for name in modules.iter().filter(|name| !inserted.contains(*name)) {
-            let own =
-                path == format!("compiler/src/ops/{name}.rs") || path.starts_with(&format!("compiler/src/ops/{name}/"));
-            if !own && path != "compiler/src/ops.rs" && text.contains(&format!("ops::{name}::")) {
+        let file = syn::parse_file(&text).unwrap_or_else(|error| panic!("{path}: {error}"));
+        let mut named = Paths::default();
+        named.visit_file(&file);
+        let own = path.strip_prefix("compiler/src/ops/").and_then(|rest| rest.split(['/', '.']).next());
+        for segments in named.0 {
+            let segments: Vec<&str> = segments.iter().map(String::as_str).collect();
+            let name = match segments.as_slice() {
+                ["crate" | "include_ir_compiler", "ops", name, ..] | ["ops", name, ..] => *name,
+                ["super", name, ..] if path.matches('/').count() == 3 && own.is_some() => *name,
+                _ => continue,
+            };
+            let foreign = modules.contains(&name) && own != Some(name) && path != "compiler/src/ops.rs";
+            if foreign && !inserted(&path, name) {
                 problems.push(format!("{path}: names the family `{name}`"));
             }
         }
     }
     report(problems);
+}
+
+/// All paths of a file, of expressions and types and of `use`.
+#[derive(Default)]
+struct Paths(Vec<Vec<String>>);
+
+impl Paths {
+    fn imported(&mut self, tree: &syn::UseTree, before: &[String]) {
+        let with = |name: &syn::Ident| [before, &[name.to_string()]].concat();
+        match tree {
+            syn::UseTree::Path(path) => self.imported(&path.tree, &with(&path.ident)),
+            syn::UseTree::Name(name) => self.0.push(with(&name.ident)),
+            syn::UseTree::Rename(name) => self.0.push(with(&name.ident)),
+            syn::UseTree::Glob(_) => self.0.push(before.to_vec()),
+            syn::UseTree::Group(group) => group.items.iter().for_each(|tree| self.imported(tree, before)),
+        }
+    }
+}
+
+impl<'ast> Visit<'ast> for Paths {
+    fn visit_item_use(&mut self, item: &'ast syn::ItemUse) {
+        self.imported(&item.tree, &[]);
+    }
+
+    fn visit_path(&mut self, path: &'ast syn::Path) {
+        self.0.push(path.segments.iter().map(|segment| segment.ident.to_string()).collect());
+        syn::visit::visit_path(self, path);
+    }
 }
 
 #[test]

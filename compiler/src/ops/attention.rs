@@ -6,6 +6,7 @@ use crate::element::ElementType;
 use crate::fact::Fact;
 use crate::op::broadcast::Broadcast;
 use crate::op::operands::{MapAxes, operand, require_equal, same_element, shape_error};
+use crate::op::reduction;
 use crate::op::typing;
 use crate::op::window::{reduce, reduction_axis};
 use crate::op::{InferContext, Op, OpDef, Support, one_output};
@@ -88,7 +89,7 @@ impl Op for Attention {
             let score = n.load(scores, i)?;
             let maximum = n.load(maximum, i.split_last().map_or(i, |(_, row)| row))?;
             let difference = n.binary(Binary::Sub, score, maximum);
-            Ok(super::softmax::term(n, difference))
+            Ok(reduction::exponential(n, difference))
         })?;
         let sum = row_reduction(builder, weights, &rows, positions, ReduceFn::Sum)?;
         weighted_values(builder, weights, value, sum, out)

@@ -4,8 +4,8 @@ use crate::diag::Diagnostic;
 use crate::fact::Fact;
 use crate::op::reduction::pinned;
 use crate::op::{InferContext, Op, OpDef, Support, axes, one_output, reduction, typing};
-use crate::program::builder::{Builder, NestBuilder};
-use crate::program::nest::{Binary, Node, ReduceFn, ScalarType, Unary};
+use crate::program::builder::Builder;
+use crate::program::nest::{Binary, ReduceFn, Unary};
 use crate::read::Attributes;
 use std::ops::RangeInclusive;
 use std::rc::Rc;
@@ -27,16 +27,6 @@ const fn row(
     parse: fn(&Attributes) -> Result<Rc<dyn Op>, Diagnostic>,
 ) -> OpDef {
     OpDef { name, version, opsets, inputs: 1..=1, outputs: one_output, parse, ignorable: &[], support: Support::Full }
-}
-
-/// e^difference, a term of a sum of which the greatest is 1. What would be subnormal is 0: it adds nothing to the sum, but
-/// processors take a hundred times as long to compute with it, and masks (-100 in Swin) make many of them.
-pub(super) fn term(n: &mut NestBuilder, difference: Node) -> Node {
-    let least = if n.type_of(difference) == ScalarType::F64 { -708.0 } else { -87.0 };
-    let (least, zero) = (n.constant_like(difference, least), n.constant_like(difference, 0.0));
-    let tiny = n.binary(Binary::Lt, difference, least);
-    let exponential = n.unary(Unary::Exp, difference);
-    n.select(tiny, zero, exponential)
 }
 
 /// With `m` the maximum and the sum taken along `axis`: `exp(x - m) / sum(exp(x - m))`, or
@@ -71,7 +61,7 @@ impl Op for Softmax {
             let x = n.load(x, i)?;
             let maximum = n.load(maximum, &pinned(i, &axis))?;
             let difference = n.binary(Binary::Sub, x, maximum);
-            Ok(term(n, difference))
+            Ok(reduction::exponential(n, difference))
         })?;
         let sum = reduction::along(builder, space, wide, ReduceFn::Sum, |n, i| n.load(exponential, i), |_, sum| sum)?;
         builder.map(out, |n, i| {
