@@ -4,7 +4,7 @@ use super::blocks::{Outside, for_each_block};
 use crate::diag::Diagnostics;
 use crate::dim::Dim;
 use crate::element::ElementType;
-use crate::options::Options;
+use crate::options::{Accuracy, Options};
 use crate::program::edit::renumber_dim;
 use crate::program::kernel::Part;
 use crate::program::nest::{Access, Axis, Binary, Nest, Scalar};
@@ -15,7 +15,11 @@ use crate::program::{BufferId, Program, Role, Step, StepKind};
 const GAIN: usize = 4;
 
 /// Replaces products `sum((data * scale) * weights)` over all pixels by `sum(data * (scale * weights))`.
-pub fn scale_weights(program: &mut Program, _: &Options, _: &mut Diagnostics) {
+pub fn scale_weights(program: &mut Program, options: &Options, _: &mut Diagnostics) {
+    // Scale times weight may overflow where scale times datum does not.
+    if options.accuracy == Accuracy::Exact {
+        return;
+    }
     for_each_block(program, &mut |program, mut steps, outside| {
         for at in 0..steps.len() {
             if let Some(change) = steps.get(at).and_then(|step| change(program, &steps, at, step, outside)) {
