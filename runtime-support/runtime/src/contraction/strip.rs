@@ -121,7 +121,7 @@ impl Job<'_> {
             unsafe { kernel(&strip) };
             if let Some(then) = then {
                 // Rows that may overlap are shown one by one.
-                let together = if self.rows_are_apart { count } else { 1 };
+                let together = if self.rows_are_apart { count.max(1) } else { 1 };
                 for i in (0..count).step_by(together) {
                     let (place, out) = ((first_row + done + i, first_col), strip.out.wrapping_add(i * steps.out));
                     // SAFETY: inside the result, which `run` borrows; no two of these rows overlap.
