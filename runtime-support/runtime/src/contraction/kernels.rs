@@ -1,6 +1,8 @@
 //! The micro-kernels that exist, per instruction set, widest first.
 use super::kernel::{Args, IN_PART, Kernel, KernelSet, Kernels, tile};
-use super::strip::{Strip, StripArgs, strip};
+use super::strip::Strip;
+#[allow(unused_imports, reason = "there are machines without vectors")]
+use super::strip::{StripArgs, strip};
 use crate::isa::Isa;
 use crate::isa::scalar::Scalar;
 

@@ -4,6 +4,15 @@
 //! Sums are made in the order of [`tile`](super::kernel::tile): the bits are the same.
 // Register tiles are indexed by constants: iterators over several of them at once hide that.
 #![allow(clippy::needless_range_loop)]
+// Targets without vectors have none of these kernels.
+#![cfg_attr(
+    not(any(
+        all(target_arch = "x86_64", target_feature = "sse2"),
+        all(target_arch = "aarch64", target_feature = "neon"),
+        all(target_arch = "wasm32", target_feature = "simd128")
+    )),
+    allow(dead_code)
+)]
 
 use super::job::{Job, offset};
 use super::kernel::{Args, KernelSet, LINE};
