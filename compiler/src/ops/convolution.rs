@@ -367,8 +367,8 @@ const MOST_PHASES: i64 = 64;
 /// All combinations of one phase per dimension; a single one with all elements and taps where phases are not known.
 fn combinations(slides: &[Slide]) -> Vec<Vec<Phase>> {
     let count = slides.iter().fold(1i64, |count, slide| count.saturating_mul(slide.stride));
-    let phases: Option<Vec<Vec<Phase>>> = slides.iter().map(Phase::all).collect();
-    let Some(phases) = phases.filter(|_| count <= MOST_PHASES) else {
+    let phases = || slides.iter().map(Phase::all).collect::<Option<Vec<_>>>();
+    let Some(phases) = (count <= MOST_PHASES).then(phases).flatten() else {
         return vec![slides.iter().map(Phase::whole).collect()];
     };
     phases.into_iter().fold(vec![Vec::new()], |before, phases| {
