@@ -402,3 +402,24 @@ impl Phase {
         Some(Phase { first, step, count, first_tap: first_tap.unwrap_or(0), tap_step, taps: Dim::constant(taps) })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn phases_are_made_where_they_are_few() {
+        let slide = |stride| Slide {
+            size: Dim::constant(9),
+            kernel: Dim::constant(3),
+            stride,
+            dilation: 1,
+            before: Dim::constant(0),
+            after: Dim::constant(0),
+            out: Dim::constant(1),
+        };
+        assert_eq!(combinations(&[slide(2), slide(3)]).len(), 6);
+        // As many phases would fill the memory.
+        assert_eq!(combinations(&[slide(1 << 60), slide(1)]).len(), 1);
+    }
+}
