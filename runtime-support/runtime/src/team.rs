@@ -2,8 +2,9 @@
 //!
 //! Entering a thread pool costs microseconds, and a model has a hundred steps per millisecond. The threads of a team
 //! therefore wait in a loop for the next step, and go to sleep only when none comes for a while. A step is a number of
-//! parts, which all threads take from one counter until none is left: the thread that runs the model never waits for one
-//! that is late, only for parts that were taken.
+//! parts, of which every thread has a share: the first thread the first parts, and so on, so that what a thread computed
+//! in one step is in its cache when it reads it in the next. Who has done his share takes parts of the others': the thread
+//! that runs the model never waits for one that is late, only for parts that were taken.
 //!
 //! # Why this is sound
 //! A job lends workers a closure that lives on the leader's stack, so no worker may touch it once `Team::run` returns.
@@ -20,6 +21,7 @@
 //! each first writes (`asleep`, `state`) and then reads what the other wrote, sequentially consistent; and if they did,
 //! the leader would do all parts itself.
 
+use core::ops::Range;
 use std::boxed::Box;
 use std::cell::UnsafeCell;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -68,8 +70,8 @@ struct Job {
 
 struct Shared {
     state: Apart<AtomicUsize>,
-    /// The next part that nobody has taken.
-    next: Apart<AtomicUsize>,
+    /// By thread: the next part of its share that nobody has taken. The thread that leads is the first.
+    next: Box<[Apart<AtomicUsize>]>,
     job: UnsafeCell<Job>,
     /// Somebody leads.
     busy: AtomicBool,
@@ -134,10 +136,12 @@ impl Team {
         let job = Job { work, parts };
         // SAFETY: we hold `busy` and the job is closed with nobody inside, so nobody else uses the cell.
         unsafe { *shared.job.get() = job };
-        shared.next.0.store(0, Ordering::Relaxed);
+        for (thread, next) in shared.next.iter().enumerate() {
+            next.0.store(shared.share(parts, thread).start, Ordering::Relaxed);
+        }
         let lead = Lead(shared);
         shared.open();
-        shared.take_parts(&job);
+        shared.take_parts(&job, 0);
         drop(lead);
         true
     }
@@ -151,7 +155,7 @@ impl Crew {
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
         let shared = Arc::new(Shared {
             state: Apart(AtomicUsize::new(0)),
-            next: Apart(AtomicUsize::new(0)),
+            next: (0..threads).map(|_| Apart(AtomicUsize::new(0))).collect(),
             job: UnsafeCell::new(Job { work: &|_| {}, parts: 0 }),
             busy: AtomicBool::new(false),
             stop: AtomicBool::new(false),
@@ -161,9 +165,9 @@ impl Crew {
             spin: if threads <= processors { SPIN } else { Duration::ZERO },
         });
         let mut started = 1;
-        for _ in 1..threads {
+        for thread in 1..threads {
             let worker = Arc::clone(&shared);
-            started += usize::from(spawn(Box::new(move || worker.serve())));
+            started += usize::from(spawn(Box::new(move || worker.serve(thread))));
         }
         Crew { shared, workers: Vec::new(), threads: started }
     }
@@ -224,20 +228,31 @@ impl Shared {
         self.alarm.notify_all();
     }
 
-    /// Takes parts until none is left.
-    fn take_parts(&self, job: &Job) {
-        loop {
-            let part = self.next.0.fetch_add(1, Ordering::Relaxed);
-            if part >= job.parts {
-                return;
+    /// The parts that a thread takes first.
+    fn share(&self, parts: usize, thread: usize) -> Range<usize> {
+        let threads = self.next.len();
+        let start = |thread: usize| parts / threads * thread + parts % threads * thread / threads;
+        start(thread)..start(thread + 1)
+    }
+
+    /// Takes parts until none is left: those of a thread's own share, then those of the next threads.
+    fn take_parts(&self, job: &Job, thread: usize) {
+        let (before, from) = self.next.split_at(thread.min(self.next.len()));
+        for (owner, next) in (thread..).zip(from).chain((0..).zip(before)) {
+            let end = self.share(job.parts, owner).end;
+            loop {
+                let part = next.0.fetch_add(1, Ordering::Relaxed);
+                if part >= end {
+                    break;
+                }
+                // SAFETY: we are inside the job, or lead it, so the closure lives.
+                unsafe { (*job.work)(part) };
             }
-            // SAFETY: we are inside the job, or lead it, so the closure lives.
-            unsafe { (*job.work)(part) };
         }
     }
 
-    /// A worker's life.
-    fn serve(&self) {
+    /// The life of a worker.
+    fn serve(&self, thread: usize) {
         let mut done = 0;
         while let Some(state) = self.next_job(done) {
             let entered = self.state.0.compare_exchange(state, state + 1, Ordering::AcqRel, Ordering::Relaxed);
@@ -245,7 +260,7 @@ impl Shared {
                 let inside = Inside(self);
                 // SAFETY: the job is open and we are inside, so nobody writes it.
                 let job = unsafe { *self.job.get() };
-                self.take_parts(&job);
+                self.take_parts(&job, thread);
                 done = state & !(EPOCH - 1);
                 drop(inside);
             }

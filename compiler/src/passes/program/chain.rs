@@ -198,7 +198,8 @@ fn join(program: &mut Program, stages: Vec<(Step, Stage)>, height: usize, capaci
     Step { kind: StepKind::Chain(Chain { stages, height }), origins }
 }
 
-/// The greatest height within the budget, made even, and the lines that each stage keeps.
+/// The greatest height within the budget, and the lines that each stage keeps. Bands are about as high as each other, and of
+/// an even number of lines: two threads, or four, divide them by lines.
 fn height(stages: &[(Step, Stage)]) -> Option<(usize, Vec<usize>)> {
     let stages: Vec<&Stage> = stages.iter().map(|(_, stage)| stage).collect();
     let count = stages.last()?.lines.count;
@@ -213,7 +214,7 @@ fn height(stages: &[(Step, Stage)]) -> Option<(usize, Vec<usize>)> {
             best = Some(height);
         }
     }
-    let height = count.div_ceil(count.div_ceil(best?));
+    let height = count.div_ceil(count.div_ceil(best?)).next_multiple_of(2);
     (height < count).then(|| (height, capacities(&stages, height)))
 }
 
