@@ -79,7 +79,8 @@ pub(super) fn misfit(why: &str) -> Diagnostic {
     Diagnostic::internal(format!("a kernel does not fit its nest: {why}"))
 }
 
-fn extent(param: &Param) -> TokenStream {
+/// The elements of a parameter.
+pub(super) fn extent(param: &Param) -> TokenStream {
     match param.shape {
         Shape::Run(len) => {
             let len = Literal::usize_unsuffixed(len);
@@ -123,9 +124,19 @@ impl<'a> Call<'a> {
     /// # Errors
     /// A kernel whose description does not fit the runtime's.
     pub fn written(&self) -> Result<Written, Diagnostic> {
+        self.written_for(&extent(self.data()?), &extent(self.out()?))
+    }
+
+    /// The same with a proof for data and a result of these extents.
+    ///
+    /// # Errors
+    /// A kernel whose description does not fit the runtime's.
+    pub fn written_for(&self, data: &TokenStream, out: &TokenStream) -> Result<Written, Diagnostic> {
         match &self.kernel.kind {
-            KernelKind::Contraction { packed, panel, method, .. } => self.contraction(*packed, *panel, *method),
-            KernelKind::Window { op, packed, .. } => self.window(*op, *packed),
+            KernelKind::Contraction { packed, panel, method, .. } => {
+                self.contraction(*packed, *panel, *method, (data, out))
+            }
+            KernelKind::Window { op, packed, .. } => self.window(*op, *packed, (data, out)),
         }
     }
 
@@ -249,7 +260,13 @@ impl<'a> Call<'a> {
         self.param(Some(self.kernel.nest.store.buffer))
     }
 
-    fn contraction(&self, packed: BufferId, panel: usize, method: Method) -> Result<Written, Diagnostic> {
+    fn contraction(
+        &self,
+        packed: BufferId,
+        panel: usize,
+        method: Method,
+        (data_extent, out_extent): (&TokenStream, &TokenStream),
+    ) -> Result<Written, Diagnostic> {
         let d = &self.description;
         let depth = d.depth.as_ref().map_or(Dim::constant(1), |axis| axis.extent.clone());
         let cols = product(&extents(&d.columns));
@@ -266,7 +283,6 @@ impl<'a> Call<'a> {
             residual_offset: #residual, depth: #depth_tokens, cols: #cols_tokens, panel: #panel_tokens
         });
         let weights = self.param(Some(packed))?;
-        let (data_extent, out_extent) = (extent(self.data()?), extent(self.out()?));
         let weights_len = Literal::usize_unsuffixed(weights.run());
         let shape = self.shape_name();
         let packing = if weights.written { self.packing(weights, panel, &one)? } else { TokenStream::new() };
@@ -356,7 +372,12 @@ impl<'a> Call<'a> {
         sum
     }
 
-    fn window(&self, op: WindowOp, packed: Option<BufferId>) -> Result<Written, Diagnostic> {
+    fn window(
+        &self,
+        op: WindowOp,
+        packed: Option<BufferId>,
+        (data_extent, out_extent): (&TokenStream, &TokenStream),
+    ) -> Result<Written, Diagnostic> {
         let d = &self.description;
         let channels = product(&extents(&d.columns));
         let one = product(&extents(&d.taps)) * &channels;
@@ -368,7 +389,6 @@ impl<'a> Call<'a> {
             batches: #batches, rows: #rows, taps: #taps, bounds: #bounds, a_offset: #a, out_offset: #out,
             residual_offset: #residual, channels: #channels
         });
-        let (data_extent, out_extent) = (extent(self.data()?), extent(self.out()?));
         let shape = self.shape_name();
         let proof = quote!(rt::Window::fits(&#shape, #data_extent, #out_extent));
         let (epilogue_setup, epilogue) = epilogue::tokens(self)?;

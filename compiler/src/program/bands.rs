@@ -2,6 +2,7 @@
 
 use super::{BufferId, Kernel};
 use include_ir_runtime::bands::Lines;
+use include_ir_runtime::shares::Share;
 
 /// A chain of kernels: each one reads, as its data, lines of the result of the one before, which nothing else reads.
 #[derive(Clone, Debug)]
@@ -10,6 +11,8 @@ pub struct Chain {
     pub stages: Vec<Stage>,
     /// Lines of the last result that are computed at a time.
     pub height: usize,
+    /// How threads may divide it.
+    pub shares: Vec<Share>,
 }
 
 /// One kernel of a chain. Its first row axis counts lines.

@@ -4,6 +4,7 @@
 //! to the buffer's start.
 use crate::contraction::{Bound, Contraction};
 use crate::window::Window;
+use core::ops::Range;
 
 /// Most stages of one chain.
 pub const STAGES: usize = 8;
@@ -59,6 +60,9 @@ pub struct Bands {
     stages: usize,
     height: usize,
     done: usize,
+    /// First line of the last stage that lies in its result, and line behind the last one.
+    base: usize,
+    end: usize,
     last: [Band; STAGES],
 }
 
@@ -78,16 +82,29 @@ impl Bands {
             stages += 1;
         }
         let height = if lines.len() > STAGES { 0 } else { height };
-        Bands { lines: all, stages, height, done: 0, last: [Band::NONE; STAGES] }
+        let end = if stages == 0 { 0 } else { all[at(stages - 1)].count };
+        Bands { lines: all, stages, height, done: 0, base: 0, end, last: [Band::NONE; STAGES] }
+    }
+
+    /// Lines of the last stage that are computed.
+    pub(crate) const fn range(&self) -> Range<usize> {
+        self.base..self.end
+    }
+
+    /// The same stages for some lines of the last one, whose result begins with the first of them.
+    pub(crate) const fn of_lines(&self, lines: Range<usize>, height: usize) -> Bands {
+        let end = if lines.end < self.end { lines.end } else { self.end };
+        Bands { height, done: lines.start, base: lines.start, end, last: [Band::NONE; STAGES], ..*self }
     }
 
     /// The next band: what each stage does in it.
     pub const fn advance(&mut self) -> Option<[Band; STAGES]> {
-        if self.stages == 0 || self.height == 0 || self.done >= self.lines[at(self.stages - 1)].count {
+        if self.stages == 0 || self.height == 0 || self.done >= self.end {
             return None;
         }
         let mut bands = [Band::NONE; STAGES];
         let (mut low, mut high) = (self.done, self.done.saturating_add(self.height));
+        high = if high < self.end { high } else { self.end };
         let mut k = self.stages;
         while k > 0 {
             k -= 1;
@@ -96,8 +113,8 @@ impl Bands {
             high = if high < lines.count { high } else { lines.count };
             low = if low < high { low } else { high };
             let first = if before.end > low { before.end } else { low };
-            // The last stage writes the whole result.
-            let base = if last { 0 } else { low };
+            // The last stage keeps all its lines.
+            let base = if last { self.base } else { low };
             let kept = if last { 0 } else { first - low };
             let end = if high > first { high } else { first };
             bands[at(k)] = Band { first, end, base, operand: 0, moved: base.saturating_sub(before.base), kept };

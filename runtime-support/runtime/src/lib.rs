@@ -25,6 +25,7 @@ pub mod nest;
 pub mod parts;
 pub mod pod;
 pub mod raw;
+pub mod shares;
 pub mod simd;
 #[cfg(feature = "threads")]
 pub mod team;

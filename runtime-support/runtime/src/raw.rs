@@ -124,6 +124,13 @@ impl<'a, T: Pod> Dst<'a, T> {
     pub(crate) const fn as_mut_ptr(&mut self) -> *mut T {
         self.ptr
     }
+
+    /// The same operand for a shorter time.
+    #[inline(always)]
+    #[must_use]
+    pub const fn dst(&mut self) -> Dst<'_, T> {
+        Dst { ptr: self.ptr, extent: self.extent, borrow: PhantomData }
+    }
 }
 
 impl<T: Pod> Src<'_, T> {

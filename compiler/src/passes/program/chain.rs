@@ -10,6 +10,7 @@ use crate::program::kernel::{Description, KernelKind, Method};
 use crate::program::nest::{Access, Scalar};
 use crate::program::{BufferId, Chain, Kernel, Program, Role, Step, StepKind};
 use include_ir_runtime::bands::{Bands, Lines, STAGES};
+use include_ir_runtime::shares::Share;
 use std::collections::BTreeMap;
 
 /// Results of at least this many elements are worth it: a share of the second-level cache.
@@ -195,7 +196,8 @@ fn join(program: &mut Program, stages: Vec<(Step, Stage)>, height: usize, capaci
         }
     }
     let origins = steps.into_iter().flat_map(|step| step.origins).collect();
-    Step { kind: StepKind::Chain(Chain { stages, height }), origins }
+    let shares = [2, 4, 8].into_iter().filter_map(|parts| share(&stages, capacities, parts)).collect();
+    Step { kind: StepKind::Chain(Chain { stages, height, shares }), origins }
 }
 
 /// The greatest height within the budget, and the lines that each stage keeps. Bands are about as high as each other, and of
@@ -221,10 +223,32 @@ fn height(stages: &[(Step, Stage)]) -> Option<(usize, Vec<usize>)> {
 /// Most lines that each stage holds at one time.
 fn capacities(stages: &[&Stage], height: usize) -> Vec<usize> {
     let lines: Vec<Lines> = stages.iter().map(|stage| stage.lines).collect();
-    let mut bands = Bands::new(&lines, height);
-    let mut most = vec![0; stages.len()];
+    most_lines(Bands::new(&lines, height), stages.len())
+}
+
+fn most_lines(mut bands: Bands, stages: usize) -> Vec<usize> {
+    let mut most = vec![0; stages];
     while let Some(band) = bands.advance() {
         most.iter_mut().zip(&band).for_each(|(most, band)| *most = (*most).max(band.end - band.base));
     }
     most
+}
+
+/// The greatest height with which so many parts keep their lines in their portions of the buffers, which hold `capacities`
+/// lines in all. `None` if bands would move more lines than they compute.
+fn share(stages: &[Stage], capacities: &[usize], parts: usize) -> Option<Share> {
+    let lines: Vec<Lines> = stages.iter().map(|stage| stage.lines).collect();
+    let count = lines.last()?.count.div_ceil(parts);
+    let bands = Bands::new(&lines, 1);
+    let fits = |share: &Share| {
+        (0..parts).all(|part| {
+            let most = most_lines(share.bands(&bands, part), stages.len());
+            let sizes = stages.iter().zip(capacities).map(|(stage, lines)| (stage.line.unwrap_or(0), lines));
+            most.iter().zip(sizes).all(|(most, (line, lines))| most * line <= share.portion(lines * line))
+        })
+    };
+    let height = (1..=count).take_while(|height| fits(&Share { parts, height: *height })).last()?;
+    let height = count.div_ceil(count.div_ceil(height));
+    let stride: usize = lines.iter().map(|lines| lines.stride).product();
+    (height * stride >= LOW.min(count) - 1).then_some(Share { parts, height })
 }

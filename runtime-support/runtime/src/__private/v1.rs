@@ -14,6 +14,7 @@ pub use crate::isa::Isa;
 pub use crate::model::Memory;
 pub use crate::pod::{Pod, Zeroable};
 pub use crate::raw::{Dst, Extent, Src};
+pub use crate::shares::{Share, split_lines};
 pub use crate::simd::{Simd, WithSimd, convert};
 pub use crate::tensor::TensorView;
 pub use crate::view::{Rows, RowsMut, View, ViewMut, ViewRow, ViewRowMut};
