@@ -2,7 +2,7 @@
 
 use crate::diag::{Diagnostic, codes};
 use std::fs;
-use std::io::Write;
+use std::io::{Read, Write};
 use std::path::Path;
 use std::time::SystemTime;
 
@@ -51,7 +51,17 @@ pub fn replace(path: &Path, bytes: &[u8], modified: Option<SystemTime>) -> Resul
 /// Whether the file exists and holds exactly these bytes.
 pub fn holds(path: &Path, bytes: &[u8]) -> bool {
     let same_length = fs::metadata(path).is_ok_and(|data| data.is_file() && data.len() == bytes.len() as u64);
-    same_length && fs::read(path).is_ok_and(|old| old == bytes)
+    same_length && fs::File::open(path).is_ok_and(|file| reads(file, bytes))
+}
+
+/// Whether a file reads as these bytes; a part at a time, because weights may be large.
+fn reads(mut file: fs::File, bytes: &[u8]) -> bool {
+    const PART: usize = 1 << 20;
+    let mut part = vec![0; PART.min(bytes.len())];
+    bytes.chunks(PART).all(|expected| {
+        let old = part.get_mut(..expected.len()).unwrap_or_default();
+        file.read_exact(old).is_ok() && old == expected
+    })
 }
 
 /// The latest time at which one of the files was changed.

@@ -81,8 +81,6 @@ pub struct Emitted {
     pub rust: String,
     /// The weights file (header and payload); `None` for a model without weights.
     pub weights: Option<Vec<u8>>,
-    /// What it costs, one `name: value` per line.
-    pub report: String,
     /// Fields of `Inputs`, in the order of the model's inputs.
     pub inputs: Vec<Field>,
     /// Fields of `Outputs`, in the order of the model's outputs.
@@ -95,11 +93,11 @@ pub struct Emitted {
     pub steps: Vec<StepInfo>,
 }
 
-/// Emits a planned program.
+/// Emits a planned program; its constants move to the weights.
 ///
 /// # Errors
 /// Steps that cannot be emitted yet, all named at once; internal errors for plans that do not fit the program.
-pub fn emit(program: &Program, plan: &Plan, options: &EmitOptions) -> Result<Emitted, Diagnostic> {
+pub fn emit(program: &mut Program, plan: &Plan, options: &EmitOptions) -> Result<Emitted, Diagnostic> {
     let interface = interface::Interface::new(program, plan)?;
     let (rust, steps) = module::source(program, plan, options, &interface)?;
     let weights = weights_file(program, plan)?;
@@ -107,7 +105,6 @@ pub fn emit(program: &Program, plan: &Plan, options: &EmitOptions) -> Result<Emi
         rust,
         steps,
         weights,
-        report: cost::report(program, plan),
         fallible: interface.fallible,
         stateful: !(interface.states.is_empty() && program.state.hidden.is_empty()),
         inputs: interface.inputs,

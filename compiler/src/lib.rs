@@ -51,5 +51,5 @@ pub fn compile(source: &Source, options: &Options) -> Result<Output, Diagnostics
         Stage::Done(plan) => plan,
         Stage::Stopped(text) => return Ok(compilation.stopped(text)),
     };
-    compilation.emit(&program, &plan)
+    compilation.emit(program, &plan)
 }

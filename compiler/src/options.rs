@@ -100,8 +100,9 @@ options! {
     /// Which implementations to use: `auto` selects kernels, `reference` compiles every operation as the loops that
     /// define it, slow but simple.
     kernels: one<Kernels>, "auto|reference";
-    /// How exact convolutions are: `auto` computes 3x3 convolutions by minimal filtering (Winograd) where that is faster,
-    /// with rounding errors several times those of the plain sum; `exact` always computes the plain sum.
+    /// How exact results are: `auto` computes 3x3 convolutions by minimal filtering (Winograd) where that is faster, with
+    /// rounding errors several times those of the plain sum and up to four times the weights, and multiplies scales that are
+    /// computed (squeeze and excitation) into weights where these are fewer; `exact` does neither.
     accuracy: one<Accuracy>, "auto|exact";
     /// Name of the generated module. Default: the name of the `.xml` file.
     module: maybe<String>, "NAME";

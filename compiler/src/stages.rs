@@ -111,7 +111,7 @@ impl<'a> Compilation<'a> {
     ///
     /// # Errors
     /// Steps that cannot be emitted.
-    pub fn emit(mut self, program: &Program, plan: &Plan) -> Result<Output, Diagnostics> {
+    pub fn emit(mut self, mut program: Program, plan: &Plan) -> Result<Output, Diagnostics> {
         let module = self.options.module.clone().unwrap_or_else(|| self.source.stem());
         let module = emit::snake_case(&module, "model");
         let weights_name = match &self.options.weights_file {
@@ -127,7 +127,7 @@ impl<'a> Compilation<'a> {
             step_hook: self.options.step_hook.clone(),
             ..EmitOptions::default()
         };
-        let emitted = self.stage("emit", |_| emit::emit(program, plan, &options));
+        let emitted = self.stage("emit", |_| emit::emit(&mut program, plan, &options));
         let emitted = self.checked_result(emitted)?;
         let sizes = Sizes {
             arena: plan.arena_bytes,
@@ -135,7 +135,7 @@ impl<'a> Compilation<'a> {
             state: plan.state_bytes,
             weights: plan.weight_bytes,
             steps: program.root.steps.len(),
-            flops: emit::flops(program),
+            flops: emit::flops(&program),
         };
         let (text, weights) = (emitted.rust, emitted.weights.unwrap_or_default());
         Ok(Output {

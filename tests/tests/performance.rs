@@ -62,12 +62,28 @@ fn models_get_their_kernels() {
             let entry = counts.entry(step.kind).or_default();
             *entry = (entry.0 + 1, entry.1 + step.flops);
         }
-        let _ = writeln!(table, "{}: arena {} bytes", name(model), output.sizes.arena);
+        let (arena, live) = (output.sizes.arena, output.sizes.peak_live);
+        assert!(arena <= live + live / 10, "{model}: an arena of {arena} bytes for {live} that live at one time");
+        let _ = writeln!(table, "{}: arena {arena} bytes", name(model));
         for (kind, (steps, flops)) in counts {
             let _ = writeln!(table, "  {kind}: {steps} steps, {flops} flops");
         }
     }
     expect_file![root().join("golden/kernels.txt")].assert_eq(&table);
+}
+
+/// The models in the folder `INCLUDE_IR_MODELS`: arenas of at most 1.1 times what lives at one time.
+#[test]
+fn arenas_of_given_models_are_tight() {
+    let Some(folder) = std::env::var_os("INCLUDE_IR_MODELS") else {
+        return println!("arenas: skipped; INCLUDE_IR_MODELS=DIR checks its models");
+    };
+    let files = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    for model in files.filter(|path| path.extension().is_some_and(|end| end == "xml")) {
+        let sizes = compile(&Source::from_path(&model, None).unwrap(), &Options::default()).unwrap().sizes;
+        println!("{}: arena {} bytes, live {}", model.display(), sizes.arena, sizes.peak_live);
+        assert!(sizes.arena <= sizes.peak_live + sizes.peak_live / 10, "{}", model.display());
+    }
 }
 
 /// The `irc` that this build belongs to.

@@ -2,7 +2,6 @@
 
 use super::scalar;
 use crate::dim::product;
-use crate::plan::Plan;
 use crate::program::{Block, Nest, Program, StepKind};
 
 /// Arithmetic operations of one run (a multiply-add counts two), at the upper bounds of run-time sizes; loop bodies count once.
@@ -63,20 +62,4 @@ pub fn stack_bytes(program: &Program) -> (usize, bool) {
         }
     }
     (FRAMES + ACCUMULATORS, kernels)
-}
-
-/// The numbers as text.
-pub(super) fn report(program: &Program, plan: &Plan) -> String {
-    let (stack, kernels) = stack_bytes(program);
-    let kernels = if kernels { " and the kernels'" } else { "" };
-    let gap = plan.arena_bytes - plan.peak_live_bytes.min(plan.arena_bytes);
-    format!(
-        "steps: {}\nflops: {}\narena bytes: {}\narena bytes over peak live: {gap}\nstate bytes: {}\nweight bytes: {}\nshared constants: {}\nstack bytes: {stack}{kernels}\n",
-        program.root.steps.len(),
-        flops(program),
-        plan.arena_bytes,
-        plan.state_bytes,
-        plan.weight_bytes,
-        plan.shared_constants,
-    )
 }

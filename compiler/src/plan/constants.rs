@@ -7,7 +7,7 @@ use crate::program::kernel::{Kernel, KernelKind};
 use crate::program::nest::{Const, Scalar, ScalarType};
 use crate::program::{Buffer, BufferId, Layout, Program, Role};
 use crate::tensor::{Tensor, packed};
-use include_ir_runtime::__private::v1::{HEADER_BYTES, blob_header};
+use include_ir_runtime::__private::v1::{HEADER_BYTES, blob_header, cast};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
@@ -51,8 +51,8 @@ fn element_at(tensor: &Tensor, flat: usize) -> Option<Const> {
         ScalarType::F64 => Const::F64(f64::from_bits(bits)),
         ScalarType::F32 => Const::F32(match tensor.element {
             ElementType::F32 => f32::from_bits(bits as u32),
-            ElementType::F16 => half::f16::from_bits(bits as u16).to_f32(),
-            ElementType::Bf16 => half::bf16::from_bits(bits as u16).to_f32(),
+            ElementType::F16 => cast::f16_bits_to_f32(bits as u16),
+            ElementType::Bf16 => cast::bf16_bits_to_f32(bits as u16),
             _ => return None,
         }),
     })
@@ -117,18 +117,20 @@ pub(super) fn place(program: &Program, plan: &mut Plan) -> Result<(), Diagnostic
     Ok(())
 }
 
+/// Of both ends only: equal hashes are compared in whole, and build scripts, which are not optimised, compare much faster.
 fn hash(bytes: &[u8]) -> u64 {
-    let step = |h: u64, word: u64| (h ^ word).wrapping_mul(0x0100_0000_01B3).rotate_left(29);
-    let (words, tail) = bytes.as_chunks::<8>();
-    let hash = words.iter().fold(0xCBF2_9CE4_8422_2325, |h, word| step(h, u64::from_le_bytes(*word)));
-    tail.iter().fold(hash, |h, byte| step(h, u64::from(*byte)))
+    const END: usize = 4096;
+    let step = |h: u64, byte: &u8| (h ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01B3).rotate_left(29);
+    let (first, last) = (bytes.get(..END).unwrap_or(bytes), bytes.get(bytes.len().saturating_sub(END)..));
+    first.iter().chain(last.unwrap_or_default()).fold(0xCBF2_9CE4_8422_2325, step)
 }
 
-/// The weights file: header and payload, `None` where there are no weights.
+/// The weights file: header and payload, `None` where there are no weights. The bytes of the constants move there, one after
+/// the other, so that memory does not hold all of them twice.
 ///
 /// # Errors
 /// Constants of a type that cannot be stored.
-pub fn weights_file(program: &Program, plan: &Plan) -> Result<Option<Vec<u8>>, Diagnostic> {
+pub fn weights_file(program: &mut Program, plan: &Plan) -> Result<Option<Vec<u8>>, Diagnostic> {
     if plan.weight_bytes == 0 {
         return Ok(None);
     }
@@ -138,6 +140,10 @@ pub fn weights_file(program: &Program, plan: &Plan) -> Result<Option<Vec<u8>>, D
         let bytes = storage_form(program.buffer(*id))?;
         let place = payload.get_mut(placement.offset..placement.offset + bytes.len());
         place.ok_or_else(|| Diagnostic::internal("a constant lies outside the weights"))?.copy_from_slice(&bytes);
+        drop(bytes);
+        if let Role::Constant(tensor) = &mut program.buffer_mut(*id).role {
+            tensor.bytes = Vec::new().into();
+        }
     }
     header.copy_from_slice(&blob_header(payload));
     Ok(Some(file))

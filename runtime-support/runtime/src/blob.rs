@@ -60,10 +60,12 @@ pub fn checksum(payload: &[u8]) -> u64 {
     const PRIME: u64 = 0x0000_0100_0000_01B3;
     let mut lanes = [0xCBF2_9CE4_8422_2325_u64, 0x9E37_79B9_7F4A_7C15, 0xC2B2_AE3D_27D4_EB4F, 0x1656_67B1_9E37_79F9];
     let (blocks, tail) = payload.as_chunks::<32>();
-    for block in blocks {
-        for (lane, word) in lanes.iter_mut().zip(block.as_chunks::<8>().0) {
-            *lane = (*lane ^ u64::from_le_bytes(*word)).wrapping_mul(PRIME).rotate_left(23);
-        }
+    let words = blocks.as_flattened().as_chunks::<8>().0;
+    for [a, b, c, d] in words.as_chunks::<4>().0 {
+        lanes[0] = (lanes[0] ^ u64::from_le_bytes(*a)).wrapping_mul(PRIME).rotate_left(23);
+        lanes[1] = (lanes[1] ^ u64::from_le_bytes(*b)).wrapping_mul(PRIME).rotate_left(23);
+        lanes[2] = (lanes[2] ^ u64::from_le_bytes(*c)).wrapping_mul(PRIME).rotate_left(23);
+        lanes[3] = (lanes[3] ^ u64::from_le_bytes(*d)).wrapping_mul(PRIME).rotate_left(23);
     }
     for byte in tail {
         lanes[0] = (lanes[0] ^ u64::from(*byte)).wrapping_mul(PRIME).rotate_left(23);

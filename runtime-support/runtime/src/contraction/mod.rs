@@ -20,7 +20,7 @@ pub(crate) mod table;
 
 pub use activation::Activation;
 pub use epilogue::{Epilogue, Then, Tile};
-pub use pack::{pack, pack_strided, packed_len};
+pub use pack::{pack, pack_lines, pack_strided, packed_len};
 pub(crate) use reach::reach;
 
 use crate::cx::Cx;

@@ -22,49 +22,41 @@ pub const fn packed_len(cols: usize, k: usize, panel: usize) -> usize {
     ceil_div_usize(cols, unit).saturating_mul(unit).saturating_mul(k)
 }
 
-/// Packs the k x cols matrix `w(k, n)` into `out`, which takes [`packed_len`] floats; stops where `out` ends.
+/// Packs a k x cols matrix into `out`, which takes [`packed_len`] elements; stops where `out` ends. `line(k, n, to)` writes
+/// the columns from n on of row k.
 ///
-/// Plain loops: the compiler calls this from build scripts, which Cargo does not optimise.
-pub fn pack(cols: usize, k: usize, panel: usize, out: &mut [f32], mut w: impl FnMut(usize, usize) -> f32) {
+/// Whole lines and plain loops: the compiler calls this from build scripts, which Cargo does not optimise.
+pub fn pack_lines<T: Copy + Default>(
+    cols: usize,
+    k: usize,
+    panel: usize,
+    out: &mut [T],
+    mut line: impl FnMut(usize, usize, &mut [T]),
+) {
     let (mut rest, mut first) = (out, 0);
     while first < cols && panel > 0 {
         let width = panel_width(cols, first, panel);
         let used = if width < cols - first { width } else { cols - first };
         for row in 0..k {
-            let Some((line, after)) = core::mem::take(&mut rest).split_at_mut_checked(width) else {
+            let Some((whole, after)) = core::mem::take(&mut rest).split_at_mut_checked(width) else {
                 return;
             };
-            let mut column = 0;
-            while column < used && column < line.len() {
-                line[column] = w(row, first + column);
-                column += 1;
-            }
-            line.get_mut(used..).unwrap_or_default().fill(0.0);
+            let Some((columns, padding)) = whole.split_at_mut_checked(used) else { return };
+            line(row, first, columns);
+            padding.fill(T::default());
             rest = after;
         }
         first += panel;
     }
 }
 
-/// As [`pack`], where `w(k, n, len)` are `len` contiguous columns from n on.
-fn pack_rows<'w>(cols: usize, k: usize, panel: usize, out: &mut [f32], w: impl Fn(usize, usize, usize) -> &'w [f32]) {
-    let (mut rest, mut first) = (out, 0);
-    while first < cols && panel > 0 {
-        let width = panel_width(cols, first, panel);
-        let used = width.min(cols - first);
-        for row in 0..k {
-            let Some((line, after)) = core::mem::take(&mut rest).split_at_mut_checked(width) else {
-                return;
-            };
-            let from = w(row, first, used);
-            for (to, from) in line.iter_mut().zip(from) {
-                *to = *from;
-            }
-            line.get_mut(used..).unwrap_or_default().fill(0.0);
-            rest = after;
+/// As [`pack_lines`], element by element.
+pub fn pack(cols: usize, k: usize, panel: usize, out: &mut [f32], mut w: impl FnMut(usize, usize) -> f32) {
+    pack_lines(cols, k, panel, out, |row, first, line| {
+        for (i, to) in line.iter_mut().enumerate() {
+            *to = w(row, first + i);
         }
-        first += panel;
-    }
+    });
 }
 
 /// Packs a matrix in memory: element (k, n) at `offset + k * k_stride + n * n_stride`. Elements outside count as zero.
@@ -87,9 +79,13 @@ pub fn pack_strided(
     {
         let start = w.as_ptr();
         if n_stride == 1 {
-            return pack_rows(cols, k, panel, out, |row, column, len| {
-                // SAFETY: as below, and `len` columns are contiguous.
-                unsafe { core::slice::from_raw_parts(start.add(offset + row * k_stride + column), len) }
+            return pack_lines(cols, k, panel, out, |row, column, line| {
+                // SAFETY: as below, and the columns are contiguous.
+                let from =
+                    unsafe { core::slice::from_raw_parts(start.add(offset + row * k_stride + column), line.len()) };
+                for (to, from) in line.iter_mut().zip(from) {
+                    *to = *from;
+                }
             });
         }
         // SAFETY: the greatest offset was just checked, and rows and columns stay below k and cols.

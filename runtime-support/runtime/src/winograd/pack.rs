@@ -8,7 +8,7 @@ use crate::math::{floor_div_usize, floor_mod_usize};
 ///
 /// Plain loops: the compiler calls this from build scripts, which Cargo does not optimise.
 pub fn pack_winograd(shape: &Winograd, out: &mut [f32], mut w: impl FnMut(usize, usize, usize) -> f32) {
-    let (c, size) = (&shape.product, shape.tile + 2);
+    let (c, size, length) = (&shape.product, shape.tile.min(4) + 2, out.len());
     if shape.chunk == 0 || c.panel == 0 {
         return;
     }
@@ -26,18 +26,23 @@ pub fn pack_winograd(shape: &Winograd, out: &mut [f32], mut w: impl FnMut(usize,
         for depth in 0..c.depth {
             let at = start.saturating_add(depth * panel);
             let mut lines = [[0.0f64; 6]; 3];
-            for (y, line) in lines.iter_mut().enumerate() {
-                let [a, b, c] = [0, 1, 2].map(|x| f64::from(w(3 * y + x, depth, column)));
-                *line = transformed(shape.tile, a, b, c);
+            let (mut x, mut y) = (0, 0);
+            while y < 3 {
+                let [a, b, c] = [w(3 * y, depth, column), w(3 * y + 1, depth, column), w(3 * y + 2, depth, column)];
+                lines[y] = transformed(shape.tile, f64::from(a), f64::from(b), f64::from(c));
+                y += 1;
             }
-            let [a, b, c] = lines;
-            for (x, ((a, b), c)) in a.into_iter().zip(b).zip(c).enumerate().take(size) {
-                for (y, value) in transformed(shape.tile, a, b, c).into_iter().enumerate().take(size) {
-                    let position = y * size + x;
-                    if let Some(target) = out.get_mut(at.saturating_add(position.saturating_mul(plane))) {
-                        *target = value as f32;
+            while x < size {
+                let values = transformed(shape.tile, lines[0][x], lines[1][x], lines[2][x]);
+                y = 0;
+                while y < size {
+                    let place = at.saturating_add((y * size + x).saturating_mul(plane));
+                    if place < length {
+                        out[place] = values[y] as f32;
                     }
+                    y += 1;
                 }
+                x += 1;
             }
         }
     }

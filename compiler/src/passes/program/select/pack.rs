@@ -31,13 +31,13 @@ pub(super) fn contraction(
         return Some((scratch, true));
     };
     let values = Values::new(&tensor)?;
-    let (reduction, column) =
-        (flattened(description.taps.iter().chain(&description.depth))?, flattened(&description.columns)?);
+    let reduction = flattened(description.taps.iter().chain(&description.depth))?;
+    let column = Offsets::new(flattened(&description.columns)?);
     let (batch, offset) = (flattened(own)?, description.weights_offset.as_const()?);
-    let mut packed = vec![0.0f32; length];
+    let mut packed = vec![[0; 4]; length];
     for (b, part) in packed.chunks_exact_mut(one.max(1)).enumerate().take(batches) {
         let start = offset + batch.get(b).copied().unwrap_or(0);
-        runtime::pack(columns, k, panel, part, |k, n| values.at(start + reduction[k] + column[n]));
+        runtime::pack_lines(columns, k, panel, part, |k, n, line| values.read(start + reduction[k], &column, n, line));
     }
     Some((program.add_constant(&name, f32_tensor(packed)), false))
 }
@@ -48,10 +48,12 @@ pub(super) fn depthwise(program: &mut Program, kernel: &Kernel, description: &De
     let source = kernel.buffer_of(*weights)?;
     let tensor = program.buffer(source).constant()?.clone();
     let values = Values::new(&tensor)?;
-    let (taps, channels) = (flattened(&description.taps)?, flattened(&description.columns)?);
+    let (taps, channels) = (flattened(&description.taps)?, Offsets::new(flattened(&description.columns)?));
     let offset = description.weights_offset.as_const()?;
-    let packed =
-        taps.iter().flat_map(|tap| channels.iter().map(move |c| offset + tap + c)).map(|i| values.at(i)).collect();
+    let mut packed = vec![[0; 4]; taps.len() * channels.list.len()];
+    for (tap, line) in taps.iter().zip(packed.chunks_exact_mut(channels.list.len().max(1))) {
+        values.read(offset + tap, &channels, 0, line);
+    }
     let name = program.buffer(source).name.clone();
     Some(program.add_constant(&name, f32_tensor(packed)))
 }
@@ -66,6 +68,23 @@ pub(super) fn flattened<'a>(axes: impl IntoIterator<Item = &'a KernelAxis>) -> O
     Some(offsets)
 }
 
+/// Offsets of neighbours, and whether they follow each other.
+struct Offsets {
+    list: Vec<i64>,
+    contiguous: bool,
+}
+
+impl Offsets {
+    fn new(list: Vec<i64>) -> Self {
+        let contiguous = list.windows(2).all(|pair| pair[1] == pair[0] + 1);
+        Offsets { list, contiguous }
+    }
+}
+
+/// The elements of f32 weights.
+///
+/// Weights have a hundred million elements, and build scripts are not optimised: elements stay bytes, and inner loops call
+/// nothing.
 pub(super) struct Values<'t> {
     chunks: &'t [[u8; 4]],
 }
@@ -80,12 +99,29 @@ impl<'t> Values<'t> {
         let chunk = usize::try_from(index).ok().and_then(|i| self.chunks.get(i));
         chunk.map_or(0.0, |bytes| f32::from_le_bytes(*bytes))
     }
+
+    /// The elements at `start` and the offsets from `first` on; indices as for [`Values::at`].
+    fn read(&self, start: i64, offsets: &Offsets, first: usize, line: &mut [[u8; 4]]) {
+        let (from, offsets, contiguous) =
+            (self.chunks, offsets.list.get(first..).unwrap_or_default(), offsets.contiguous);
+        if contiguous && let Some(at) = offsets.first().and_then(|offset| usize::try_from(start + offset).ok()) {
+            if let Some(whole) = from.get(at..at.saturating_add(line.len())) {
+                line.copy_from_slice(whole);
+            }
+            return;
+        }
+        let (count, length, mut i) = (line.len().min(offsets.len()), from.len(), 0);
+        while i < count {
+            let at = (start + offsets[i]) as usize;
+            if at < length {
+                line[i] = from[at];
+            }
+            i += 1;
+        }
+    }
 }
 
-pub(super) fn f32_tensor(values: Vec<f32>) -> Tensor {
-    let mut bytes = Vec::with_capacity(values.len() * 4);
-    for value in &values {
-        bytes.extend_from_slice(&value.to_le_bytes());
-    }
-    Tensor { element: ElementType::F32, dims: vec![values.len()], bytes: bytes.into() }
+/// A constant of the elements, in a row.
+pub(super) fn f32_tensor(elements: Vec<[u8; 4]>) -> Tensor {
+    Tensor { element: ElementType::F32, dims: vec![elements.len()], bytes: elements.into_flattened().into() }
 }

@@ -63,7 +63,11 @@ pub(super) fn contraction(
     let name = program.buffer(source).name.clone();
     let scratch = vec![Dim::from(shape.scratch_len())];
     winograd.scratch = program.add_buffer(&name, ElementType::F32, scratch, Role::Scratch);
-    Some((program.add_constant(&name, f32_tensor(packed)), winograd))
+    let mut elements = vec![[0; 4]; packed.len()];
+    for (element, value) in elements.iter_mut().zip(packed) {
+        *element = value.to_le_bytes();
+    }
+    Some((program.add_constant(&name, f32_tensor(elements)), winograd))
 }
 
 /// The form that the kernel takes: two tap axes of extent 3 that slide without gaps along the last two row axes, and
