@@ -1,5 +1,6 @@
 //! Writes a planned program as Rust: one function per distinct step, a typed interface, and the weights as a blob.
 
+mod attention;
 mod blocks;
 mod call;
 mod chain;

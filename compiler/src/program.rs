@@ -4,6 +4,7 @@
 //! buffer's [`Layout`] alone, so a pass that changes a layout changes no nest. A step for which a kernel was selected
 //! keeps its nest: interpreting the nest is what the kernel is tested against.
 
+pub mod attention;
 pub mod bands;
 pub mod builder;
 pub mod edit;
@@ -18,6 +19,7 @@ pub mod state;
 pub mod symbolic;
 mod verify;
 
+pub use attention::Attention;
 pub use bands::Chain;
 pub use kernel::Kernel;
 pub use nest::{Access, Axis, Bound, Nest, Reduction};
@@ -96,6 +98,8 @@ pub enum StepKind {
     Kernel(Box<Kernel>),
     /// Kernels that run in turn, a few lines at a time.
     Chain(Chain),
+    /// Products, their softmax, and the sums that it weighs, a few rows at a time.
+    Attention(Box<Attention>),
     /// `to` holds the elements of `from` in the same row-major order under other dimensions.
     Reshape {
         /// Source.
@@ -139,6 +143,7 @@ impl StepKind {
         match self {
             StepKind::Nest(_) | StepKind::Kernel(_) => "nest",
             StepKind::Chain(_) => "chain",
+            StepKind::Attention(_) => "attention",
             StepKind::Reshape { .. } => "copy",
             StepKind::Call(call) => call.function.name,
             StepKind::If { .. } => "if",
@@ -320,6 +325,7 @@ impl Program {
                     StepKind::Nest(_)
                     | StepKind::Kernel(_)
                     | StepKind::Chain(_)
+                    | StepKind::Attention(_)
                     | StepKind::Reshape { .. }
                     | StepKind::Size { .. } => {}
                     StepKind::Call(call) => call.inputs.iter().chain(&call.outputs).for_each(fix),
@@ -370,6 +376,7 @@ impl Step {
             StepKind::Nest(nest) => nest.accesses(&mut reads, &mut writes),
             StepKind::Kernel(kernel) => kernel.accesses(&mut reads, &mut writes),
             StepKind::Chain(chain) => chain.accesses(&mut reads, &mut writes),
+            StepKind::Attention(attention) => attention.accesses(&mut reads, &mut writes),
             StepKind::Reshape { from, to } => {
                 reads.push(*from);
                 writes.push(*to);

@@ -288,6 +288,7 @@ fn kind(step: &Step) -> String {
             KernelKind::Window { .. } => "window".to_owned(),
         },
         StepKind::Chain(_) => "chain".to_owned(),
+        StepKind::Attention(_) => "attention".to_owned(),
         StepKind::Reshape { .. } => "view".to_owned(),
         StepKind::Call(call) => format!("call `{}`", call.function.name),
         StepKind::If { .. } => "branch".to_owned(),

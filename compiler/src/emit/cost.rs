@@ -28,6 +28,9 @@ pub(super) fn step_flops(kind: &StepKind) -> u64 {
         StepKind::Chain(chain) => {
             chain.stages.iter().fold(0, |sum: u64, stage| sum.saturating_add(nest_flops(&stage.kernel.nest)))
         }
+        StepKind::Attention(attention) => {
+            attention.nests().fold(0, |sum: u64, nest| sum.saturating_add(nest_flops(nest)))
+        }
         _ => 0,
     }
 }
@@ -54,7 +57,7 @@ pub fn stack_bytes(program: &Program) -> (usize, bool) {
     while let Some(block) = blocks.pop() {
         for step in &block.steps {
             match &step.kind {
-                StepKind::Kernel(_) | StepKind::Chain(_) => kernels = true,
+                StepKind::Kernel(_) | StepKind::Chain(_) | StepKind::Attention(_) => kernels = true,
                 StepKind::If { then, otherwise, .. } => blocks.extend([then, otherwise]),
                 StepKind::Loop(step) => blocks.push(&step.body),
                 _ => {}

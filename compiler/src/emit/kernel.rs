@@ -34,7 +34,7 @@ impl Roles {
     }
 }
 
-fn operands(kernel: &Kernel) -> (Option<u32>, Option<BufferId>) {
+pub(super) fn operands(kernel: &Kernel) -> (Option<u32>, Option<BufferId>) {
     match &kernel.kind {
         KernelKind::Contraction { weights, packed, .. } => (Some(*weights), Some(*packed)),
         KernelKind::Window { weights, packed, .. } => (*weights, *packed),
@@ -248,7 +248,7 @@ impl<'a> Call<'a> {
                 .all(|offset| offset.as_const().is_some())
     }
 
-    fn param(&self, buffer: Option<BufferId>) -> Result<&Param, Diagnostic> {
+    pub fn param(&self, buffer: Option<BufferId>) -> Result<&Param, Diagnostic> {
         buffer.and_then(|buffer| self.views.param(buffer)).ok_or_else(|| misfit("an operand is missing"))
     }
 
@@ -273,15 +273,7 @@ impl<'a> Call<'a> {
         let k = product(&extents(&d.taps)) * &depth;
         let unit = Dim::constant(panel.min(16) as i64);
         let one = cols.ceil_div(&unit) * &unit * &k;
-        let (batches, rows, taps, bounds) =
-            (self.batches(&d.batches, &one)?, self.rows()?, self.taps()?, self.bounds()?);
-        let (a, out, residual) = (self.step(&d.data_offset), self.size(&d.out_offset), self.size(&d.residual_offset));
-        let (depth_tokens, cols_tokens) = (self.size(&depth), self.size(&cols));
-        let panel_tokens = Literal::usize_unsuffixed(panel);
-        let value = quote!(rt::Contraction {
-            batches: #batches, rows: #rows, taps: #taps, bounds: #bounds, a_offset: #a, out_offset: #out,
-            residual_offset: #residual, depth: #depth_tokens, cols: #cols_tokens, panel: #panel_tokens
-        });
+        let value = self.product(&one, &depth, &cols, panel)?;
         let weights = self.param(Some(packed))?;
         let weights_len = Literal::usize_unsuffixed(weights.run());
         let shape = self.shape_name();
@@ -303,6 +295,19 @@ impl<'a> Call<'a> {
         }
         let body = quote!(#packing #epilogue_setup #shape.run_packed(#operands););
         Ok(Written { ty: quote!(rt::Contraction), value, proof, body })
+    }
+
+    /// The descriptor of a contraction; `one` is the length of the packed weights of one batch.
+    pub fn product(&self, one: &Dim, depth: &Dim, cols: &Dim, panel: usize) -> Result<TokenStream, Diagnostic> {
+        let d = &self.description;
+        let (batches, rows, taps, bounds) =
+            (self.batches(&d.batches, one)?, self.rows()?, self.taps()?, self.bounds()?);
+        let (a, out, residual) = (self.step(&d.data_offset), self.size(&d.out_offset), self.size(&d.residual_offset));
+        let (depth, cols, panel) = (self.size(depth), self.size(cols), Literal::usize_unsuffixed(panel));
+        Ok(quote!(rt::Contraction {
+            batches: #batches, rows: #rows, taps: #taps, bounds: #bounds, a_offset: #a, out_offset: #out,
+            residual_offset: #residual, depth: #depth, cols: #cols, panel: #panel
+        }))
     }
 
     fn shape_name(&self) -> TokenStream {
@@ -418,7 +423,7 @@ pub(super) fn extents(axes: &[KernelAxis]) -> Vec<Dim> {
 }
 
 /// The stride of axes in the weights as if they were one; `None` where they are not.
-fn flat_stride(axes: &[&KernelAxis]) -> Option<Dim> {
+pub(super) fn flat_stride(axes: &[&KernelAxis]) -> Option<Dim> {
     let mut moving = axes.iter().filter(|axis| !axis.extent.is(1));
     let Some(mut outer) = moving.next() else { return Some(Dim::constant(1)) };
     for inner in moving {

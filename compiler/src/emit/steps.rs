@@ -4,12 +4,12 @@ use super::comments::Comments;
 use super::interface::Interface;
 use super::names::{Names, comment};
 use super::views::{Param, Shape, Views};
-use super::{EmitOptions, call, chain, cost, dims, kernel, nest, types};
+use super::{EmitOptions, attention, call, chain, cost, dims, kernel, nest, types};
 use crate::diag::{Diagnostic, codes, quote as quoted};
 use crate::output::StepInfo;
 use crate::plan::{Plan, Space};
 use crate::program::nest::Scalar;
-use crate::program::{Block, BufferId, Chain, Kernel, Program, Step, StepKind};
+use crate::program::{Attention, Block, BufferId, Chain, Kernel, Program, Step, StepKind};
 use proc_macro2::{Ident, Literal, TokenStream};
 use quote::{format_ident, quote};
 use std::collections::BTreeMap;
@@ -118,6 +118,7 @@ impl<'a> Steps<'a> {
             StepKind::Kernel(kernel) if self.options.reference => self.nest(&kernel.nest)?,
             StepKind::Kernel(kernel) => self.kernel(kernel)?,
             StepKind::Chain(chain) => self.chain(chain)?,
+            StepKind::Attention(attention) => self.attention(attention)?,
             StepKind::Reshape { from, to } => match self.reshape(*from, *to)? {
                 Some(found) => found,
                 None => return Ok(TokenStream::new()),
@@ -187,6 +188,13 @@ impl<'a> Steps<'a> {
         }
         let views = Views::new(self.program, self.plan, &reads, &writes)?;
         let body = chain::body(self.program, &views, chain)?;
+        Ok((views, body))
+    }
+
+    fn attention(&self, attention: &Attention) -> Result<(Views, TokenStream), Diagnostic> {
+        let nodes: Vec<Scalar> = attention.nodes().cloned().collect();
+        let views = Views::new(self.program, self.plan, &self.reads(&nodes, &|_| true), &attention.writes())?;
+        let body = attention::body(self.program, &views, attention)?;
         Ok((views, body))
     }
 

@@ -7,6 +7,7 @@ mod embed;
 mod fold_scale;
 mod forward;
 mod fuse;
+mod fuse_attention;
 mod layout;
 mod pack_rows;
 mod scale_weights;
@@ -52,6 +53,11 @@ pub const PASSES: &[Pass<Program>] = &[
         name: "select_kernels",
         reason: "needs strides; packs the weights of the kernels it selects",
         run: select::select_kernels,
+    },
+    Pass {
+        name: "fuse_attention",
+        reason: "recognises kernels around a softmax; afterwards nothing else looks at their nests",
+        run: fuse_attention::fuse_attention,
     },
     Pass {
         name: "chain_kernels",

@@ -142,6 +142,11 @@ impl<'a> Walk<'a> {
                 }
                 self.touch(&reads, &writes);
             }
+            StepKind::Attention(attention) => {
+                let needed = |node| super::constants::needed(self.program, node);
+                let reads: Vec<BufferId> = attention.nodes().filter_map(needed).collect();
+                self.touch(&reads, &attention.writes());
+            }
             StepKind::Nest(nest) => {
                 let reads: Vec<BufferId> =
                     nest.nodes.iter().filter_map(|n| super::constants::needed(self.program, n)).collect();

@@ -1,7 +1,7 @@
 //! Text form of a program: `--emit program`, golden tests, bug reports.
 
 use super::nest::{Const, Scalar};
-use super::{Access, Block, BufferId, Call, Kernel, Loop, Nest, Program, Role, Step, StepKind};
+use super::{Access, Attention, Block, BufferId, Call, Kernel, Loop, Nest, Program, Role, Step, StepKind};
 use std::fmt::{self, Write};
 
 impl fmt::Display for Program {
@@ -60,6 +60,20 @@ impl Program {
                     print_kernel(f, &stage.kernel, depth + 1)?;
                     writeln!(f)?;
                 }
+            }
+            StepKind::Attention(attention) => {
+                let Attention { scale, height, slots, scratch, .. } = &**attention;
+                writeln!(
+                    f,
+                    "{indent}attention of {height} rows at a time, {slots} parts in b{}, scale {scale:?}",
+                    scratch.0
+                )?;
+                print_kernel(f, &attention.scores, depth + 1)?;
+                for nest in &attention.softmax {
+                    write!(f, "\n{indent}  nest {}", print_nest(nest, depth + 1)?)?;
+                }
+                writeln!(f)?;
+                print_kernel(f, &attention.sums, depth + 1)?;
             }
             StepKind::Reshape { from, to } => write!(f, "{indent}b{} = reshape b{}", to.0, from.0)?,
             StepKind::Call(call) => write!(f, "{indent}{}", print_call(call))?,

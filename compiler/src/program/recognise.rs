@@ -58,6 +58,19 @@ fn pads_with(nest: &Nest, otherwise: Option<Node>, value: f32) -> bool {
     }
 }
 
+/// The node that alone uses another one.
+pub fn only_use(nest: &Nest, of: Node) -> Option<(Node, &Scalar)> {
+    let mut found = None;
+    for (i, node) in nest.nodes.iter().enumerate() {
+        let mut uses = false;
+        node.for_each_operand(&mut |operand| uses |= operand == of);
+        if uses && found.replace((i as Node, node)).is_some() {
+            return None;
+        }
+    }
+    found
+}
+
 /// Recognises `sum(data * weights)`.
 pub fn product(program: &Program, nest: &Nest) -> Option<Product> {
     let reduction = nest.reduction.filter(|r| r.function == ReduceFn::Sum && nest.is_direct())?;

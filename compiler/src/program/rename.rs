@@ -15,6 +15,7 @@ impl Step {
                 StepKind::Chain(chain) => {
                     chain.stages.iter_mut().for_each(|stage| stage.kernel.rename_buffers(new));
                 }
+                StepKind::Attention(attention) => attention.rename_buffers(new),
                 StepKind::Reshape { from, to } => {
                     *from = new(*from);
                     *to = new(*to);

@@ -29,6 +29,11 @@ pub fn verify(program: &Program) -> Result<(), String> {
                 StepKind::Chain(chain) => {
                     chain.stages.iter().try_for_each(|stage| verify_kernel(program, &stage.kernel))?;
                 }
+                StepKind::Attention(attention) => {
+                    verify_kernel(program, &attention.scores)?;
+                    attention.softmax.iter().try_for_each(|nest| verify_nest(program, nest))?;
+                    verify_kernel(program, &attention.sums)?;
+                }
                 StepKind::Reshape { from, to } => verify_reshape(program, *from, *to)?,
                 StepKind::Call(_) => {}
                 StepKind::Size { variable, .. } => verify_size(program, *variable)?,

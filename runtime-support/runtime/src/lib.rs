@@ -8,6 +8,7 @@ extern crate alloc;
 extern crate std;
 
 pub mod arena;
+pub mod attention;
 pub mod bands;
 pub mod blob;
 mod blocks;

@@ -94,7 +94,9 @@ impl Choosing {
                 }
                 self.out.push(step);
             }
-            StepKind::Kernel(_) | StepKind::Chain(_) | StepKind::Size { .. } => self.out.push(step),
+            StepKind::Kernel(_) | StepKind::Chain(_) | StepKind::Attention(_) | StepKind::Size { .. } => {
+                self.out.push(step)
+            }
         }
         self.forget(program, &again);
     }

@@ -1,6 +1,6 @@
 //! Replaces recognised nests by kernels of the runtime; the others are emitted as loops.
 
-mod epilogue;
+pub(super) mod epilogue;
 mod pack;
 mod winograd;
 

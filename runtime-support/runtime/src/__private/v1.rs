@@ -1,5 +1,6 @@
 //! Version 1 of the names that generated code uses: items are only ever added.
 pub use crate::arena::{ALIGN, Arena, R, RS, Region, Regions, W, WS};
+pub use crate::attention::{Attention, Matrix};
 pub use crate::bands::{Band, Bands, Lines, STAGES};
 pub use crate::blob::{Blob, HEADER_BYTES, blob_header, blob_of_file};
 pub use crate::calls::{Arguments, Operand, Target};

@@ -184,7 +184,7 @@ impl Function for HardSwish {
 
 /// [`crate::math::exp`], operation by operation.
 #[inline(always)]
-fn exp<S: Simd, const N: usize>(s: S, x: [S::F32; N]) -> [S::F32; N] {
+pub(crate) fn exp<S: Simd, const N: usize>(s: S, x: [S::F32; N]) -> [S::F32; N] {
     use crate::math::exponential::{LN2_HIGH, LN2_LOW, REST, ROUND};
     let [c0, c1, c2, c3, c4] =
         [s.splat(REST[0]), s.splat(REST[1]), s.splat(REST[2]), s.splat(REST[3]), s.splat(REST[4])];

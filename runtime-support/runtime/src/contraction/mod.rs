@@ -2,7 +2,7 @@
 //!
 //! `out[b, m, n] = epilogue(sum over taps t and depth d of a[address(b, m, t) + d] * w[b][t * depth + d][n])`,
 //! where addresses are affine in row, tap and batch indices, and bounds replace taps in the padding by zeros.
-mod activation;
+pub(crate) mod activation;
 mod driver;
 mod epilogue;
 pub(crate) mod job;
@@ -20,6 +20,7 @@ pub(crate) mod table;
 
 pub use activation::Activation;
 pub use epilogue::{Epilogue, Then, Tile};
+pub(crate) use pack::panel_width;
 pub use pack::{pack, pack_lines, pack_strided, packed_len};
 pub(crate) use reach::reach;
 

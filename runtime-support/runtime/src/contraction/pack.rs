@@ -6,7 +6,7 @@ use crate::math::ceil_div_usize;
 use crate::raw::Src;
 
 /// Width in floats of the panel that starts at column `first`.
-pub(super) const fn panel_width(cols: usize, first: usize, panel: usize) -> usize {
+pub(crate) const fn panel_width(cols: usize, first: usize, panel: usize) -> usize {
     let unit = if panel < 16 { panel } else { 16 };
     let left = cols.saturating_sub(first);
     if left >= panel { panel } else { ceil_div_usize(left, unit) * unit }

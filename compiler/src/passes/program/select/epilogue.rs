@@ -6,10 +6,15 @@ mod activation;
 use crate::dim::Dim;
 use crate::program::kernel::{Description, Epilogue, Kernel, Part};
 use crate::program::nest::{Binary, Const, Node, Scalar};
-use crate::program::{Access, Program};
+use crate::program::{Access, Program, recognise};
 
 /// The epilogue of a kernel's nest. Activation functions are data where there are `vectors`; else loops are smaller.
-pub(super) fn find(program: &Program, kernel: &Kernel, description: &Description, vectors: bool) -> Epilogue {
+pub(in crate::passes::program) fn find(
+    program: &Program,
+    kernel: &Kernel,
+    description: &Description,
+    vectors: bool,
+) -> Epilogue {
     let found = data_epilogue(program, kernel, description, vectors);
     found.unwrap_or(Epilogue { general: true, ..Epilogue::default() })
 }
@@ -28,7 +33,7 @@ fn data_epilogue(program: &Program, kernel: &Kernel, description: &Description, 
             steps += nodes;
             break;
         }
-        let (next, node) = only_use(kernel, current)?;
+        let (next, node) = recognise::only_use(nest, current)?;
         let Scalar::Binary(function, a, b) = node else { return None };
         let other = if *a == current { *b } else { *a };
         if other == current || after.get(other as usize).copied().unwrap_or(true) {
@@ -66,18 +71,6 @@ fn data_epilogue(program: &Program, kernel: &Kernel, description: &Description, 
     }
     // Every node behind the reduction is one of those that were followed.
     (after.iter().filter(|a| **a).count() == steps).then_some(epilogue)
-}
-
-fn only_use(kernel: &Kernel, of: Node) -> Option<(Node, &Scalar)> {
-    let mut found = None;
-    for (i, node) in kernel.nest.nodes.iter().enumerate() {
-        let mut uses = false;
-        node.for_each_operand(&mut |operand| uses |= operand == of);
-        if uses && found.replace((i as Node, node)).is_some() {
-            return None;
-        }
-    }
-    found
 }
 
 /// A contiguous vector over the columns, perhaps one per batch.
