@@ -11,7 +11,7 @@ use super::npz::{self, Array, Arrays};
 use super::verify::{Case, Port, built};
 use super::{Failure, Reporter, open, print};
 use crate::diag::{Diagnostic, Diagnostics, codes};
-use crate::options::Options;
+use crate::options::{Isa, IsaSet, Options};
 use crate::output::Output;
 use clap::{Args, ValueEnum};
 use participant::Participant;
@@ -25,7 +25,8 @@ use std::process::Command;
 pub struct BenchArguments {
     /// The model: an .xml file.
     model: PathBuf,
-    /// Engines to compare with, which must be installed for Python: their times over ours are the ratios.
+    /// Engines to compare with, which must be installed for Python: their times over ours are the ratios. OpenVINO is kept
+    /// to the instruction sets that `--isa` allows, where these are AVX2 or SSE2 (then SSE4.1).
     #[arg(long, value_name = "ENGINE,..", value_delimiter = ',')]
     against: Vec<Engine>,
     /// Python with the engines.
@@ -200,14 +201,26 @@ fn peer(
     });
     let mut command = Command::new(&arguments.python);
     command.arg("-c").arg(include_str!("bench/peers.py")).arg(job.to_string());
+    let limit = limit(engine, &options.isa);
+    command.envs(limit);
     let started = Participant::start(title, &mut command);
     let (mut peer, name) = started.map_err(|problem| {
         let missing = problem.contains("ModuleNotFoundError") || problem.starts_with("cannot start");
         let help = format!("`--python PATH` selects a Python with {title}; `pip install {word} numpy` installs it");
         if missing { wrong(problem).help(help) } else { wrong(problem) }
     })?;
-    peer.name = name;
+    peer.name = limit.map_or_else(|| name.clone(), |(_, isa)| format!("{name}, {isa}"));
     Ok(peer)
+}
+
+/// The variable that keeps an engine from larger instruction sets than ours may use, where it has one.
+fn limit(engine: Engine, isas: &IsaSet) -> Option<(&'static str, &'static str)> {
+    let isa = match isas.members().iter().max()? {
+        Isa::Avx2 => "AVX2",
+        Isa::Sse2 => "SSE41",
+        _ => return None,
+    };
+    (engine == Engine::Openvino).then_some(("ONEDNN_MAX_CPU_ISA", isa))
 }
 
 /// Rounds of runs until all are done.

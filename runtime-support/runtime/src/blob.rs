@@ -166,6 +166,7 @@ impl<const BYTES: usize> Blob<BYTES> {
         // SAFETY: aligned, exactly as long as `bytes`, and every bit pattern is valid.
         let blob = unsafe { &*start };
         blob.check_header()?;
+        crate::pages::map(bytes);
         if checksum(&blob.payload) != number(&blob.header, 24, 8) {
             return Err(LoadError::Checksum);
         }
@@ -247,8 +248,11 @@ macro_rules! weights_incbin {
                 #[link_name = $symbol]
                 static BYTES: $crate::__private::v1::Blob<{ $bytes }>;
             }
+            static MAPPED: $crate::__private::v1::Mapped = $crate::__private::v1::Mapped::new();
             // SAFETY: the assembler placed exactly this many bytes there, aligned to 64, read-only.
-            unsafe { &*(&raw const BYTES) }
+            let blob = unsafe { &*(&raw const BYTES) };
+            MAPPED.once(blob.payload());
+            blob
         }
     };
     (@asm $section:expr, $prefix:literal, $hidden:expr, $bytes:literal, $path:expr, $symbol:literal) => {

@@ -23,6 +23,7 @@ pub mod mapped;
 pub mod math;
 pub mod model;
 pub mod nest;
+pub mod pages;
 pub mod parts;
 pub mod pod;
 pub mod raw;

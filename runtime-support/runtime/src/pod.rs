@@ -40,14 +40,14 @@ unsafe impl<T: Pod> Zeroable for T {}
 /// A zeroed heap value, made without a copy through the stack (a 12 MB arena as a `let` overflows it).
 #[cfg(feature = "alloc")]
 pub fn zeroed_box<T: Zeroable>() -> alloc::boxed::Box<T> {
-    use alloc::alloc::{alloc_zeroed, handle_alloc_error};
+    use alloc::alloc::handle_alloc_error;
     let layout = core::alloc::Layout::new::<T>();
     if layout.size() == 0 {
         // SAFETY: `Zeroable` promises that no bits at all are a valid `T`; a box of no bytes needs only alignment.
         return unsafe { alloc::boxed::Box::from_raw(core::ptr::NonNull::<T>::dangling().as_ptr()) };
     }
     // SAFETY: the layout has a size.
-    let memory = unsafe { alloc_zeroed(layout) }.cast::<T>();
+    let memory = unsafe { crate::pages::alloc_zeroed(layout) }.cast::<T>();
     if memory.is_null() {
         handle_alloc_error(layout);
     }

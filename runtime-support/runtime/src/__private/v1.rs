@@ -13,6 +13,7 @@ pub use crate::cx::{Cx, IsaCell};
 pub use crate::info::{Element, RunError, TensorDim, TensorInfo};
 pub use crate::isa::Isa;
 pub use crate::model::Memory;
+pub use crate::pages::Mapped;
 pub use crate::pod::{Pod, Zeroable};
 pub use crate::raw::{Dst, Extent, Src};
 pub use crate::shares::{Share, split_lines};
