@@ -77,3 +77,9 @@ pub fn exponential(n: &mut NestBuilder, difference: Node) -> Node {
     let exponential = n.unary(Unary::Exp, difference);
     n.select(tiny, zero, exponential)
 }
+
+/// `1 / x`, for a factor of many elements: products take less time than divisions.
+pub fn reciprocal(n: &mut NestBuilder, x: Node) -> Node {
+    let one = n.constant_like(x, 1.0);
+    n.binary(Binary::Div, one, x)
+}

@@ -234,7 +234,7 @@ impl Op for Mvn {
         if !self.normalize_variance {
             return builder.map(out, |n, i| centred(n, i));
         }
-        let deviation = reduction::along(
+        let factor = reduction::along(
             builder,
             space,
             wide,
@@ -245,13 +245,13 @@ impl Op for Mvn {
             },
             |n, sum| {
                 let variance = reduction::mean(n, sum, &count);
-                deviation(n, variance, self.epsilon, self.epsilon_inside)
+                let deviation = deviation(n, variance, self.epsilon, self.epsilon_inside);
+                reduction::reciprocal(n, deviation)
             },
         )?;
         builder.map(out, |n, i| {
-            let difference = centred(n, i)?;
-            let deviation = n.load(deviation, &pinned(i, &axes))?;
-            Ok(n.binary(Binary::Div, difference, deviation))
+            let (difference, factor) = (centred(n, i)?, n.load(factor, &pinned(i, &axes))?);
+            Ok(n.binary(Binary::Mul, difference, factor))
         })
     }
 }
@@ -318,7 +318,7 @@ fn divide_by_norm(
 ) -> Result<(), Diagnostic> {
     let dims = builder.dims(x);
     let wide: ElementType = builder.scalar_type(x)?.element();
-    let norm = reduction::along(
+    let factor = reduction::along(
         builder,
         (&dims, axes),
         wide,
@@ -330,12 +330,13 @@ fn divide_by_norm(
         |n, sum| {
             let epsilon = n.constant_like(sum, epsilon);
             let guarded = n.binary(combine, sum, epsilon);
-            n.unary(Unary::Sqrt, guarded)
+            let norm = n.unary(Unary::Sqrt, guarded);
+            reduction::reciprocal(n, norm)
         },
     )?;
     builder.map(out, |n, i| {
-        let (x, norm) = (n.load(x, i)?, n.load(norm, &pinned(i, axes))?);
-        Ok(n.binary(Binary::Div, x, norm))
+        let (x, factor) = (n.load(x, i)?, n.load(factor, &pinned(i, axes))?);
+        Ok(n.binary(Binary::Mul, x, factor))
     })
 }
 
@@ -386,7 +387,7 @@ impl Op for GroupNorm {
             |n, i| n.load(x, &element(i)),
             |n, sum| reduction::mean(n, sum, &count),
         )?;
-        let deviation = reduction::along(
+        let factor = reduction::along(
             builder,
             (&dims, &axes),
             wide,
@@ -398,7 +399,8 @@ impl Op for GroupNorm {
             },
             |n, sum| {
                 let variance = reduction::mean(n, sum, &count);
-                deviation(n, variance, self.epsilon, true)
+                let deviation = deviation(n, variance, self.epsilon, true);
+                reduction::reciprocal(n, deviation)
             },
         )?;
         let rank = dims.len();
@@ -407,10 +409,10 @@ impl Op for GroupNorm {
             let mut statistic = vec![Dim::constant(0); rank];
             statistic.splice(..2, [batch.clone(), channel.floor_div(&size)]);
             let channel = std::slice::from_ref(channel);
-            let (x, mean, deviation) = (n.load(x, i)?, n.load(mean, &statistic)?, n.load(deviation, &statistic)?);
+            let (x, mean, factor) = (n.load(x, i)?, n.load(mean, &statistic)?, n.load(factor, &statistic)?);
             let (scale, bias) = (n.load(scale, channel)?, n.load(bias, channel)?);
             let difference = n.binary(Binary::Sub, x, mean);
-            let normal = n.binary(Binary::Div, difference, deviation);
+            let normal = n.binary(Binary::Mul, difference, factor);
             let scaled = n.binary(Binary::Mul, normal, scale);
             Ok(n.binary(Binary::Add, scaled, bias))
         })

@@ -133,6 +133,9 @@ fn window(program: &mut Program, nest: &Nest, vectors: bool) -> Option<Kernel> {
         return None;
     }
     let channel = channel_axis(program, nest, &window)?;
+    if nest.axes.get(channel)?.extent.is(1) && has_long_lines(program, nest, &window) {
+        return None;
+    }
     let part = |axis: usize| match axis {
         _ if axis == channel => Part::Column,
         _ if axis < nest.maps => Part::Row,
@@ -155,6 +158,14 @@ fn window(program: &mut Program, nest: &Nest, vectors: bool) -> Option<Kernel> {
         kernel.kind = KernelKind::Window { op: window.op, weights: Some(weights), packed: Some(packed) };
     }
     Some(kernel)
+}
+
+/// Whether windows have lines of elements that follow each other: loops add such a line with vectors.
+fn has_long_lines(program: &Program, nest: &Nest, window: &Window) -> bool {
+    let Some(Scalar::Load { access, .. }) = nest.nodes.get(window.data as usize) else { return false };
+    let data = program.address(access.buffer, &access.index);
+    let mut taps = nest.axes.iter().enumerate().skip(nest.maps);
+    taps.any(|(axis, tap)| data.coefficient(axis) == Some(1) && tap.extent.range().min >= 8)
 }
 
 /// The channel axis that is contiguous in data and output.
