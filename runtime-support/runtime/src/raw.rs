@@ -35,6 +35,24 @@ impl Extent {
             None
         }
     }
+
+    /// Whether `offset + i * a + j * b` is valid for all i below m and j below n, with axes (m, a) and (n, b).
+    pub(crate) fn holds(&self, offset: usize, axes: [(usize, usize); 2]) -> bool {
+        // Steps are whole rows and columns; a contiguous operand is all columns.
+        let (row, pitch) = match self.contiguous_len() {
+            Some(len) => (len, usize::MAX),
+            None => (self.row, self.stride),
+        };
+        let [(m, a), (n, b)] = axes;
+        let farthest =
+            [(2, offset), (m, a), (n, b)].into_iter().try_fold((0usize, 0usize), |(rows, columns), (n, step)| {
+                let last = n.saturating_sub(1);
+                let (whole, rest) =
+                    (step.checked_div(pitch)?.checked_mul(last)?, step.checked_rem(pitch)?.checked_mul(last)?);
+                Some((rows.checked_add(whole)?, columns.checked_add(rest)?))
+            });
+        farthest.is_some_and(|(rows, columns)| rows < self.rows && columns < row)
+    }
 }
 
 /// A read operand of a kernel.
@@ -142,5 +160,33 @@ impl<T: Pod> Src<'_, T> {
         let inside = if rows == 1 { i < row } else { stride > 0 && i % stride < row && i / stride < rows };
         // SAFETY: inside a row of the operand.
         if inside { unsafe { *self.ptr.add(i) } } else { T::ZERO }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_extent_holds_what_a_list_of_its_elements_has() {
+        for extent in
+            [Extent::contiguous(24), Extent { row: 3, stride: 5, rows: 4 }, Extent { row: 3, stride: 3, rows: 4 }]
+        {
+            let valid = |at: usize| at % extent.stride < extent.row && at / extent.stride < extent.rows;
+            for offset in 0..8 {
+                for (m, a, n, b) in
+                    [(1, 9, 3, 1), (3, 1, 4, 5), (4, 5, 2, 1), (2, 10, 3, 1), (5, 5, 1, 1), (0, 1, 3, 1)]
+                {
+                    let all = (0..m.max(1)).all(|i| (0..n.max(1)).all(|j| valid(offset + i * a + j * b)));
+                    let held = extent.holds(offset, [(m, a), (n, b)]);
+                    assert!(all || !held, "{extent:?} {offset} {m} {a} {n} {b}");
+                    assert!(held || !all || extent.contiguous_len().is_none(), "{extent:?} {offset} {m} {a} {n} {b}");
+                }
+            }
+        }
+        let qkv = Extent { row: 192, stride: 576, rows: 197 };
+        assert!(qkv.holds(128, [(64, 1), (197, 576)]) && qkv.holds(128, [(197, 576), (64, 1)]));
+        assert!(!qkv.holds(129, [(64, 1), (197, 576)]) && !qkv.holds(576, [(64, 1), (197, 576)]));
+        assert!(!qkv.holds(usize::MAX, [(usize::MAX, usize::MAX), (2, 1)]));
     }
 }

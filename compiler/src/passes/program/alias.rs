@@ -1,12 +1,13 @@
 //! Steps that only rename memory disappear: their result becomes a view of their operand.
 
 use super::blocks::{Outside, for_each_block};
+use super::layout::same_memory;
 use crate::diag::Diagnostics;
 use crate::dim::{Atom, Dim};
 use crate::options::Options;
 use crate::program::kernel::Part;
 use crate::program::nest::{Nest, Scalar};
-use crate::program::{BufferId, Layout, Program, Role, Step, StepKind, recognise};
+use crate::program::{BufferId, Layout, Program, Role, Step, StepKind, recognise, reshape};
 use std::collections::BTreeMap;
 
 /// A nest that moves elements unchanged, and in one piece per element, out of a temporary into another temporary that
@@ -28,24 +29,46 @@ fn alias_block(program: &mut Program, steps: Vec<Step>, outside: &Outside, fixed
     let needed = contiguous_dimensions(program, &steps);
     let mut kept = Vec::new();
     for (at, step) in steps.into_iter().enumerate() {
-        let layout = match &step.kind {
-            StepKind::Nest(nest) => {
-                let to = nest.store.buffer;
-                let free = writes[to.0 as usize] == 1 && !fixed[to.0 as usize] && !outside.sees(program, to);
+        let layouts = match &step.kind {
+            StepKind::Nest(nest) => view_of(program, nest)
                 // What is written again does not keep the elements that were moved.
-                let kernels = needed.get(&to).map_or(&[][..], Vec::as_slice);
-                view_of(program, nest)
-                    .filter(|view| free && last_write[view.storage.0 as usize] <= at)
-                    .filter(|view| !breaks_up(program, to, view, kernels))
-            }
+                .filter(|view| last_write[view.storage.0 as usize] <= at)
+                .and_then(|view| moved(program, nest.store.buffer, &view))
+                .filter(|layouts| {
+                    layouts.iter().all(|(buffer, view)| {
+                        let written = u32::from(*buffer == nest.store.buffer);
+                        let free = !fixed[buffer.0 as usize] && !outside.sees(program, *buffer);
+                        let kernels = needed.get(buffer).map_or(&[][..], Vec::as_slice);
+                        free && writes[buffer.0 as usize] == written && !breaks_up(program, *buffer, view, kernels)
+                    })
+                }),
             _ => None,
         };
-        match (layout, &step.kind) {
-            (Some(layout), StepKind::Nest(nest)) => program.buffer_mut(nest.store.buffer).layout = layout,
-            _ => kept.push(step),
+        match layouts {
+            Some(layouts) => layouts.into_iter().for_each(|(buffer, view)| program.buffer_mut(buffer).layout = view),
+            None => kept.push(step),
         }
     }
     kept
+}
+
+/// The layouts of a buffer and of its reshapes if it becomes a view; `None` if one of them needs elements where they were.
+fn moved(program: &Program, buffer: BufferId, view: &Layout) -> Option<Vec<(BufferId, Layout)>> {
+    let before = program.buffer(buffer);
+    let sharing = program.buffers.iter().enumerate().filter(|(_, other)| other.layout.storage == buffer);
+    sharing
+        .map(|(i, other)| {
+            let reshaped = |layout| reshape::view(layout, &before.dims, &other.dims);
+            let id = BufferId(i as u32);
+            match id == buffer {
+                true => Some((id, view.clone())),
+                false => {
+                    let plain = same_memory(&reshaped(&before.layout)?, &other.layout, &other.dims);
+                    plain.then_some((id, reshaped(view)?))
+                }
+            }
+        })
+        .collect()
 }
 
 /// By buffer, the dimensions along which kernels want its elements next to each other: those that a product sums over, and
@@ -85,8 +108,7 @@ fn view_of(program: &Program, nest: &Nest) -> Option<Layout> {
     let (source, target) = (program.buffer(access.buffer), program.buffer(nest.store.buffer));
     let owner = program.buffer(source.layout.storage);
     let free = target.role == Role::Temporary && target.layout.storage == nest.store.buffer;
-    let shared = program.buffers.iter().filter(|b| b.layout.storage == nest.store.buffer).count() > 1;
-    if !bounds.is_empty() || !free || shared || owner.role != Role::Temporary || source.element != target.element {
+    if !bounds.is_empty() || !free || owner.role != Role::Temporary || source.element != target.element {
         return None;
     }
     let address = program.address(access.buffer, &access.index);

@@ -292,7 +292,7 @@ impl Choosing {
 }
 
 /// Whether two layouts place every element alike: strides of dimensions with one element do not matter.
-fn same_memory(a: &Layout, b: &Layout, dims: &[Dim]) -> bool {
+pub(super) fn same_memory(a: &Layout, b: &Layout, dims: &[Dim]) -> bool {
     a.offset == b.offset && a.strides.iter().zip(&b.strides).zip(dims).all(|((x, y), dim)| x == y || dim.is(1))
 }
 

@@ -71,12 +71,7 @@ pub fn pack_strided(
     n_stride: usize,
     out: &mut [f32],
 ) {
-    let extent = w.extent();
-    let last = (k.max(1) - 1).checked_mul(k_stride).zip((cols.max(1) - 1).checked_mul(n_stride));
-    let last = last.and_then(|(a, b)| a.checked_add(b)?.checked_add(offset));
-    if let (Some(last), Some(len)) = (last, extent.contiguous_len())
-        && last < len
-    {
+    if w.extent().holds(offset, [(k, k_stride), (cols, n_stride)]) {
         let start = w.as_ptr();
         if n_stride == 1 {
             return pack_lines(cols, k, panel, out, |row, column, line| {
@@ -88,7 +83,7 @@ pub fn pack_strided(
                 }
             });
         }
-        // SAFETY: the greatest offset was just checked, and rows and columns stay below k and cols.
+        // SAFETY: all offsets were just checked, and rows and columns stay below k and cols.
         return pack(cols, k, panel, out, |k, n| unsafe { *start.add(offset + k * k_stride + n * n_stride) });
     }
     pack(cols, k, panel, out, |k, n| {
