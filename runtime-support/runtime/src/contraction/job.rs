@@ -90,7 +90,17 @@ impl<'a> Job<'a> {
                 }
             }
         }
-        let Some(then) = then else { return };
+        if let Some(then) = then {
+            // SAFETY: promised by the caller.
+            unsafe { self.finished(&args, place, then) };
+        }
+    }
+
+    /// Shows the closure a tile that lies in the result.
+    ///
+    /// # Safety
+    /// The operands cover the tile.
+    pub unsafe fn finished(&self, args: &Args<'_>, place: &Place, then: Then<'_>) {
         let rows = args.rows.get(..place.rows).unwrap_or_default();
         // Rows that may overlap are shown one by one.
         let together = if self.rows_are_apart { rows.len() } else { 1 };

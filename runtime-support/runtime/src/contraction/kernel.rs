@@ -189,6 +189,15 @@ unsafe fn accumulate<S: Simd, const MR: usize, const NV: usize>(
                 (w, next, d) = (w.add(2 * w_stride), next.wrapping_add(2 * LINE), d + 2);
             }
         }
+        // Six rows of two vectors leave no slot to the instructions of a loop.
+        if S::LANES == 8 {
+            while d + 3 < len {
+                for i in 0..4 {
+                    multiply::<S, MR, NV>(s, acc, rows, d + i, w.add(i * w_stride), w_stride);
+                }
+                (w, d) = (w.add(4 * w_stride), d + 4);
+            }
+        }
         while d < len {
             multiply::<S, MR, NV>(s, acc, rows, d, w, w_stride);
             (w, d) = (w.add(w_stride), d + 1);

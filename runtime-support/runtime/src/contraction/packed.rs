@@ -178,67 +178,86 @@ impl PackedRows<'_> {
     /// # Safety
     /// As `multiply`.
     unsafe fn panels(&self, sets: &[&PackedSet], tiles: Range<usize>, panels: Range<usize>, then: Option<Then<'_>>) {
-        let c = self.job.c;
+        let (c, k) = (self.job.c, self.job.c.k());
         for panel in panels {
             let column = panel * c.panel;
             let width = panel_width(c.cols, column, c.panel);
-            let w = self.job.w.wrapping_add(column * c.k() + self.k.start * width);
+            let w = self.job.w.wrapping_add(column * k + self.k.start * width);
             let mut at = 0;
             while at < width {
                 let Some(set) = sets.iter().find(|set| set.cols <= width - at) else { return };
-                for tile in tiles.clone() {
-                    // The tiles share the work of fetching the next panel.
-                    let lines = if at == 0 { ceil_div_usize(width, tiles.len()) } else { 0 };
-                    let share = (tile - tiles.start) * lines * padded(self.k.len());
-                    let fetched = (w.wrapping_add(width * c.k() + share), lines);
-                    // SAFETY: promised by the caller.
-                    unsafe { self.one(set, tile, (column + at, w.wrapping_add(at), width), fetched, then) };
-                }
+                // The tiles share the work of fetching the next panel.
+                let lines = if at == 0 { ceil_div_usize(width, tiles.len()).min(LINE) } else { 0 };
+                let weights = Weights {
+                    w: w.wrapping_add(at),
+                    width,
+                    next: w.wrapping_add(width * k),
+                    lines,
+                    suspends: self.k.end < k,
+                };
+                // SAFETY: promised by the caller.
+                unsafe { self.column(set, tiles.clone(), column + at, weights, then) };
                 at += set.cols;
             }
         }
     }
 
-    /// One tile times one width of a panel: first column, its weights and the panel's width.
+    /// Some tiles times one width of a panel, from a column on.
     ///
     /// # Safety
     /// As `multiply`.
     #[inline(always)]
-    unsafe fn one(
+    unsafe fn column(
         &self,
         set: &PackedSet,
-        tile: usize,
-        (column, w, width): (usize, *const f32, usize),
-        (next, lines): (*const f32, usize),
+        tiles: Range<usize>,
+        column: usize,
+        mut weights: Weights,
         then: Option<Then<'_>>,
     ) {
-        let (job, rows) = (self.job, self.tiles().range(tile));
-        let suspends = self.k.end < job.c.k();
-        let args = Args {
-            c: job.c,
-            rows: self.rows.get(rows.clone()).unwrap_or_default(),
-            a: self.place(rows.start),
-            w,
-            w_stride: width,
-            next,
-            out: job.out.wrapping_add(column),
-            buffer: 0,
-            bias: offset(job.bias, column),
-            residual: offset(job.residual, column),
-            clamp: job.clamp,
-            cols: set.cols,
-        };
-        let Some(kernel) = rows.len().checked_sub(1).and_then(|i| set.kernels.get(i)) else { return };
-        let compute = |args: &Args<'_>| {
-            let tile = PackedTile { args: *args, len: self.k.len(), resumes: self.k.start > 0, suspends, lines };
+        let (job, padded) = (self.job, padded(self.k.len()));
+        let Weights { w, width, lines, suspends, .. } = weights;
+        let then = then.filter(|_| !suspends);
+        for rows in self.tiles().ranges(tiles) {
+            let args = Args {
+                c: job.c,
+                rows: self.rows.get(rows.clone()).unwrap_or_default(),
+                a: self.at.wrapping_add(rows.start.wrapping_mul(padded)),
+                w,
+                w_stride: width,
+                next: weights.next,
+                out: job.out.wrapping_add(column),
+                buffer: 0,
+                bias: offset(job.bias, column),
+                residual: offset(job.residual, column),
+                clamp: job.clamp,
+                cols: set.cols,
+            };
+            weights.next = weights.next.wrapping_add(lines * padded);
+            let Some(kernel) = rows.len().checked_sub(1).and_then(|i| set.kernels.get(i)) else { return };
+            let tile = PackedTile { args, len: self.k.len(), resumes: self.k.start > 0, suspends, lines };
             // SAFETY: promised by the caller; the kernels are of the context's instruction set.
-            unsafe { kernel(&tile) }
-        };
-        let first_row = self.first_row + rows.start;
-        let place = Place { direct: true, rows: rows.len(), cols: set.cols, first_row, first_col: column };
-        // SAFETY: promised by the caller.
-        unsafe { job.tile(set.cols, args, &place, then.filter(|_| !suspends), compute) };
+            unsafe { kernel(&tile) };
+            if let Some(then) = then {
+                let first_row = self.first_row + rows.start;
+                let place = Place { direct: true, rows: rows.len(), cols: set.cols, first_row, first_col: column };
+                // SAFETY: promised by the caller.
+                unsafe { job.finished(&args, &place, then) };
+            }
+        }
     }
+}
+
+/// The weights of one width of a panel.
+struct Weights {
+    w: *const f32,
+    /// Of the panel.
+    width: usize,
+    /// What is to be fetched, so many cache lines per chunk of rows.
+    next: *const f32,
+    lines: usize,
+    /// Further parts of the sums follow.
+    suspends: bool,
 }
 
 /// Products with those that fill the last chunk.
@@ -265,6 +284,22 @@ impl Tiles {
         at(tile)..at(tile + 1)
     }
 
+    /// The rows of some tiles, one after the other, without a division for each.
+    fn ranges(self, tiles: Range<usize>) -> impl Iterator<Item = Range<usize>> {
+        let count = self.count();
+        let (each, extra) = (floor_div_usize(self.rows, count), floor_mod_usize(self.rows, count));
+        let mut start = self.range(tiles.start).start;
+        let mut over = floor_mod_usize(extra * tiles.start, count);
+        tiles.map(move |_| {
+            over += extra;
+            let full = over >= count;
+            over -= if full { count } else { 0 };
+            let rows = start..start + each + usize::from(full);
+            start = rows.end;
+            rows
+        })
+    }
+
     /// The rows of the tile that a row is in: the last one that does not begin behind it.
     pub fn around(self, row: usize) -> Range<usize> {
         self.range(ceil_div_usize((row + 1) * self.count(), self.rows).saturating_sub(1))
@@ -275,4 +310,23 @@ impl Tiles {
 fn share(all: usize, parts: usize, range: &Range<usize>) -> Range<usize> {
     let at = |part: usize| floor_div_usize(all * part, parts);
     at(range.start)..at(range.end)
+}
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+    use super::*;
+    use std::vec::Vec;
+
+    #[test]
+    fn ranges_are_those_of_the_tiles() {
+        for (rows, most) in [(1, 12), (12, 12), (13, 12), (64, 12), (197, 12), (240, 6), (7, 4), (0, 4)] {
+            let tiles = Tiles { rows, most };
+            let all: Vec<_> = (0..tiles.count()).map(|tile| tiles.range(tile)).collect();
+            for first in 0..all.len() {
+                assert_eq!(tiles.ranges(first..all.len()).collect::<Vec<_>>(), all[first..]);
+            }
+            assert!(all.iter().all(|rows| (1..=most).contains(&rows.len())));
+        }
+    }
 }

@@ -17,7 +17,7 @@ pub(crate) struct PackedTile<'a> {
     pub resumes: bool,
     /// More parts follow: stores the sums as they are.
     pub suspends: bool,
-    /// Cache lines from `next` on that are fetched per chunk.
+    /// Cache lines from `next` on that are fetched per chunk: at most as many as a chunk has products.
     pub lines: usize,
 }
 
@@ -65,6 +65,13 @@ unsafe fn multiply<S: Simd, const MR: usize, const NV: usize>(
     }
 }
 
+/// Products of a chunk between two fetches. Six rows of two vectors leave no slot to the instructions of a loop, nor to
+/// fetches for every product.
+#[inline(always)]
+const fn together<S: Simd>() -> usize {
+    if S::LANES == 8 { 4 } else { 1 }
+}
+
 /// The whole tile: MR rows, NV vectors of columns.
 ///
 /// # Safety
@@ -78,19 +85,25 @@ pub(super) unsafe fn packed_tile<S: Simd, const MR: usize, const NV: usize>(s: S
     unsafe {
         begin::<S, MR, NV>(s, tile, rows, &mut acc);
         let (mut a, mut w, mut next, stride) = (args.a, args.w, args.next, args.w_stride);
+        let together = together::<S>();
         let mut left = tile.len;
         while left >= LINE {
-            for i in 0..MR {
-                s.prefetch(a.wrapping_add((MR + i) * LINE));
-            }
-            for line in 0..tile.lines {
-                s.prefetch_far(next.wrapping_add(line * LINE));
-            }
-            for lane in 0..LINE {
+            for lane in (0..LINE).step_by(together) {
+                // Few at a time: a burst would keep the weights waiting, and a loop of its own is mispredicted.
+                s.prefetch_far(next);
+                for line in 0..(MR * together).div_ceil(LINE) {
+                    s.prefetch(a.wrapping_add((MR + line) * LINE + lane * MR));
+                }
+                next = next.wrapping_add(together * tile.lines);
                 multiply::<S, MR, NV>(s, &mut acc, a.add(lane), w, stride);
-                w = w.wrapping_add(stride);
+                if together == 4 {
+                    for i in 1..4 {
+                        multiply::<S, MR, NV>(s, &mut acc, a.add(lane + i), w.wrapping_add(i * stride), stride);
+                    }
+                }
+                w = w.wrapping_add(together * stride);
             }
-            (a, next) = (a.wrapping_add(MR * LINE), next.wrapping_add(tile.lines * LINE));
+            a = a.wrapping_add(MR * LINE);
             left -= LINE;
         }
         for lane in 0..left {
