@@ -2,6 +2,7 @@
 
 mod alias;
 mod blocks;
+mod cancel_reshapes;
 mod chain;
 mod embed;
 mod fold_scale;
@@ -22,6 +23,11 @@ pub const PASSES: &[Pass<Program>] = &[
         name: "forward_outputs",
         reason: "results are written where the caller reads them",
         run: forward::forward_outputs,
+    },
+    Pass {
+        name: "cancel_reshapes",
+        reason: "reshapes would keep nests around them apart",
+        run: cancel_reshapes::cancel_reshapes,
     },
     Pass {
         name: "fuse_nests",

@@ -11,6 +11,11 @@ pub(crate) mod sse2;
 #[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
 pub(crate) mod wasm128;
 
+#[cfg(not(all(target_arch = "x86_64", target_feature = "sse2")))]
+pub(crate) use scalar::transposed;
+#[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
+pub(crate) use sse2::transposed;
+
 use core::sync::atomic::{AtomicU8, Ordering};
 
 /// Whether kernels are compiled for any instruction set with vectors; else code size counts, and what only saves time is

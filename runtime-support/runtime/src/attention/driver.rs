@@ -26,6 +26,8 @@ struct Run<'a> {
     out: *mut f32,
     scratch: *mut f32,
     epilogues: (Epilogue<'a>, Epilogue<'a>),
+    /// Whether the values of a batch already are a panel.
+    in_place: bool,
     /// Rows that are computed at once, and how often that is done for a batch.
     height: usize,
     blocks: usize,
@@ -66,6 +68,10 @@ pub(super) unsafe fn run(
         out: out.as_mut_ptr(),
         scratch: scratch.as_mut_ptr(),
         epilogues,
+        in_place: shape.values.n == 1
+            && shape.values.k == summed.cols
+            && matches!(summed.cols, 16 | 32)
+            && summed.cols <= summed.panel,
         height,
         blocks,
     };
@@ -106,7 +112,8 @@ impl Run<'_> {
                     self.pack(matrices, packed_keys, packed_values);
                     packed = Some(matrices);
                 }
-                self.rows(batch, at * self.height, (&*packed_keys, &*packed_values), scores, block);
+                let values = if self.in_place { self.v.wrapping_add(matrices.1) } else { packed_values.as_ptr() };
+                self.rows(batch, at * self.height, (&*packed_keys, values), scores, block);
             }
         }
     }
@@ -126,7 +133,9 @@ impl Run<'_> {
                 // SAFETY: promised by the caller.
                 unsafe {
                     keys.pack(to_keys);
-                    values.pack(to_values);
+                    if !self.in_place {
+                        values.pack(to_values);
+                    }
                 }
             },
         );
@@ -140,7 +149,7 @@ impl Run<'_> {
         &self,
         batch: [usize; 2],
         first: usize,
-        (keys, values): (&[f32], &[f32]),
+        (keys, values): (&[f32], *const f32),
         scores: &mut [f32],
         block: &mut Block,
     ) {
@@ -161,9 +170,11 @@ impl Run<'_> {
         for (i, row) in block.iter_mut().enumerate().take(n) {
             row.a = (i * pitch) as isize;
         }
-        let job = Job::new(c, batch, Src::from_slice(scores), values, self.out, finished);
+        let mut job = Job::new(c, batch, Src::from_slice(scores), &[], self.out, finished);
+        job.w = values;
+        let rows = (first, block.get(..n).unwrap_or_default());
         // SAFETY: as above.
-        unsafe { job.panels(self.kernels, (first, block.get(..n).unwrap_or_default()), 0..c.cols, finished.then) };
+        unsafe { job.panels(self.kernels, rows, 0..c.cols, finished.then) };
     }
 }
 

@@ -1,6 +1,7 @@
 //! Packing of keys and values into panels of columns, one batch at a time.
 use super::Matrix;
 use crate::contraction::panel_width;
+use crate::isa::transposed;
 
 /// Rows and columns that are transposed at once.
 const SQUARE: usize = 4;
@@ -92,9 +93,7 @@ impl Source<'_> {
             // SAFETY: promised by the caller.
             *column = unsafe { from.add(n * self.matrix.n).cast::<[f32; SQUARE]>().read_unaligned() };
         }
-        let [a, b, c, d] = columns;
-        for (k, (((a, b), c), d)) in a.into_iter().zip(b).zip(c).zip(d).enumerate() {
-            let row = [a * self.scale, b * self.scale, c * self.scale, d * self.scale];
+        for (k, row) in transposed(columns, self.scale).into_iter().enumerate() {
             // SAFETY: promised by the caller.
             unsafe { to.add(k * width).cast::<[f32; SQUARE]>().write_unaligned(row) };
         }

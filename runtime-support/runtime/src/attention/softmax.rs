@@ -1,12 +1,18 @@
 //! The softmax of rows of scores, in place.
 use crate::blocks::blocks_mut;
-use crate::contraction::activation::exp;
+use crate::math::exponential::{LN2_HIGH, LN2_LOW, REST, ROUND};
 use crate::simd::{Simd, WithSimd};
 
 /// Exponentials of less than this would soon be subnormal: they count as zero.
 const LEAST: f32 = -87.0;
+/// Coefficients of the exponential, highest power first.
+const REST_DOWN: [f32; 5] = [REST[4], REST[3], REST[2], REST[1], REST[0]];
 /// Vectors that are computed at once.
 const GROUP: usize = 4;
+/// Rows that are seen together, so that none waits for the greatest score or the sum of another.
+const ROWS: usize = 8;
+/// Most lanes of a vector.
+const LANES: usize = 16;
 
 /// The work: rows of `keys` scores, at a distance that leaves room for whole vectors.
 pub(super) struct Softmax<'a> {
@@ -19,13 +25,20 @@ impl WithSimd for Softmax<'_> {
     type Output = ();
     #[inline(always)]
     fn run<S: Simd>(self, s: S) {
-        let width = self.keys.div_ceil(16).saturating_mul(16);
-        for row in blocks_mut(self.rows, self.pitch) {
-            let Some(row) = row.get_mut(..width) else { return };
-            row.get_mut(self.keys..).unwrap_or_default().fill(f32::NEG_INFINITY);
-            let most = greatest(s, row);
-            let sum = exponentials(s, row, most);
-            multiply(s, row, 1.0 / sum);
+        let width = self.keys.div_ceil(LANES).saturating_mul(LANES);
+        for rows in blocks_mut(self.rows, self.pitch.saturating_mul(ROWS)) {
+            let mut numbers = [0.0; ROWS];
+            for (row, number) in blocks_mut(rows, self.pitch).zip(&mut numbers) {
+                let Some(row) = row.get_mut(..width) else { return };
+                row.get_mut(self.keys..).unwrap_or_default().fill(f32::NEG_INFINITY);
+                *number = greatest(s, row);
+            }
+            for (row, number) in blocks_mut(rows, self.pitch).zip(&mut numbers) {
+                *number = exponentials(s, row.get_mut(..width).unwrap_or_default(), *number);
+            }
+            for (row, number) in blocks_mut(rows, self.pitch).zip(&numbers) {
+                multiply(s, row.get_mut(..width).unwrap_or_default(), 1.0 / *number);
+            }
         }
     }
 }
@@ -42,7 +55,8 @@ fn greatest<S: Simd>(s: S, row: &mut [f32]) -> f32 {
     let (start, end, step) = (row.as_mut_ptr(), row.len(), GROUP * S::LANES);
     let mut most = [s.splat(f32::NEG_INFINITY); GROUP];
     let mut at = 0;
-    // SAFETY: whole vectors of the row.
+    let mut lanes = [f32::NEG_INFINITY; LANES];
+    // SAFETY: whole vectors of the row; a vector has at most LANES lanes.
     unsafe {
         while at + step <= end {
             for (i, most) in most.iter_mut().enumerate() {
@@ -54,9 +68,21 @@ fn greatest<S: Simd>(s: S, row: &mut [f32]) -> f32 {
             most[0] = s.max(most[0], s.load(vector::<S>(start, at, 0)));
             at += S::LANES;
         }
+        let [a, b, c, d] = most;
+        s.store(lanes.as_mut_ptr(), s.max(s.max(a, b), s.max(c, d)));
     }
-    let [a, b, c, d] = most;
-    s.greatest(s.max(s.max(a, b), s.max(c, d)))
+    let [most] = half::<2, 1>(half::<4, 2>(half::<8, 4>(half::<16, 8>(lanes))));
+    most
+}
+
+/// The greater ones of both halves.
+#[inline(always)]
+fn half<const N: usize, const H: usize>(all: [f32; N]) -> [f32; H] {
+    let mut out = [f32::NEG_INFINITY; H];
+    for (out, (a, b)) in out.iter_mut().zip(all.iter().zip(all.get(H..).unwrap_or_default())) {
+        *out = if a > b { *a } else { *b };
+    }
+    out
 }
 
 /// The exponentials of the differences from the greatest score, and their sum.
@@ -92,12 +118,23 @@ fn exponentials<S: Simd>(s: S, row: &mut [f32], most: f32) -> f32 {
     s.sum(s.add(s.add(a, b), s.add(c, d)))
 }
 
-/// e^x, 0 for very small ones.
+/// e^x for x up to 0, 0 for very small ones: as [`crate::math::exp`], with fused products, which round less.
 #[inline(always)]
 fn powers<S: Simd, const N: usize>(s: S, x: [S::F32; N]) -> [S::F32; N] {
-    let mut y = exp(s, x);
-    for (y, x) in y.iter_mut().zip(x) {
-        *y = s.select(s.lt(x, s.splat(LEAST)), s.splat(0.0), *y);
+    let (round, log2_e) = (s.splat(ROUND), s.splat(core::f32::consts::LOG2_E));
+    let (high, low) = (s.splat(-LN2_HIGH), s.splat(-LN2_LOW));
+    let mut y = x;
+    for y in &mut y {
+        let x = *y;
+        let n = s.sub(s.mul_add(x, log2_e, round), round);
+        let r = s.mul_add(n, low, s.mul_add(n, high, x));
+        let [first, rest @ ..] = REST_DOWN;
+        let mut q = s.splat(first);
+        for c in rest {
+            q = s.mul_add(q, r, s.splat(c));
+        }
+        let p = s.add(s.mul_add(q, s.mul(r, r), r), s.splat(1.0));
+        *y = s.select(s.lt(x, s.splat(LEAST)), s.splat(0.0), s.scale(p, n));
     }
     y
 }
