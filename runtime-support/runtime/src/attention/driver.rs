@@ -68,10 +68,7 @@ pub(super) unsafe fn run(
         out: out.as_mut_ptr(),
         scratch: scratch.as_mut_ptr(),
         epilogues,
-        in_place: shape.values.n == 1
-            && shape.values.k == summed.cols
-            && matches!(summed.cols, 16 | 32)
-            && summed.cols <= summed.panel,
+        in_place: shape.values_are_panels(),
         height,
         blocks,
     };

@@ -8,7 +8,7 @@ mod softmax;
 #[cfg(test)]
 mod tests;
 
-use crate::contraction::{Bound, Contraction, Epilogue, Tap, packed_len, reach};
+use crate::contraction::{Bound, Contraction, Epilogue, RowAxis, Tap, packed_len, reach};
 use crate::cx::Cx;
 use crate::raw::{Dst, Extent, Src};
 
@@ -59,16 +59,25 @@ impl Attention {
         self.slots.saturating_mul(Self::slot_len(keys, depth, self.sums.cols, self.scores.panel, self.height))
     }
 
+    /// Distances of neighbours along the row axes, in working memory.
+    const fn steps(&self) -> [usize; 4] {
+        let ([_, b, c, d], last) = (self.scores.rows, pitch(self.scores.cols));
+        let third = last.saturating_mul(d.extent);
+        let second = third.saturating_mul(c.extent);
+        [second.saturating_mul(b.extent), second, third, last]
+    }
+
+    /// Whether the values of a batch already are a panel.
+    const fn values_are_panels(&self) -> bool {
+        let (cols, panel) = (self.sums.cols, self.sums.panel);
+        self.values.n == 1 && self.values.k == cols && matches!(cols, 16 | 32) && cols <= panel
+    }
+
     /// The products of one batch, as they lie in working memory from row 0 on.
     const fn scored(&self) -> Contraction {
         let mut c = self.scores;
-        let mut step = pitch(c.cols);
-        let mut i = 4;
-        while i > 0 {
-            i -= 1;
-            c.rows[i].out = step;
-            step = step.saturating_mul(c.rows[i].extent);
-        }
+        let ([a, b, d, e], [i, j, k, l]) = (c.rows, self.steps());
+        c.rows = [RowAxis { out: i, ..a }, RowAxis { out: j, ..b }, RowAxis { out: k, ..d }, RowAxis { out: l, ..e }];
         (c.batches[0].out, c.batches[1].out, c.batches[0].w, c.batches[1].w, c.out_offset) = (0, 0, 0, 0, 0);
         c
     }
@@ -76,13 +85,9 @@ impl Attention {
     /// The sums of one batch, from working memory.
     const fn summed(&self) -> Contraction {
         let mut c = self.sums;
-        let mut step = pitch(self.scores.cols);
-        let mut i = 4;
-        while i > 0 {
-            i -= 1;
-            c.rows[i].a = step as isize;
-            step = step.saturating_mul(c.rows[i].extent);
-        }
+        let ([a, b, d, e], [i, j, k, l]) = (c.rows, self.steps());
+        let (i, j, k, l) = (i as isize, j as isize, k as isize, l as isize);
+        c.rows = [RowAxis { a: i, ..a }, RowAxis { a: j, ..b }, RowAxis { a: k, ..d }, RowAxis { a: l, ..e }];
         (c.batches[0].a, c.batches[1].a, c.batches[0].w, c.batches[1].w, c.a_offset) = (0, 0, 0, 0, 0);
         (c.taps, c.bounds, c.depth) = ([Tap::ONE; 4], [Bound::NONE; 3], self.scores.cols);
         c

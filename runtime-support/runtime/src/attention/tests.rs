@@ -1,7 +1,7 @@
 //! Attention against its definition, on every instruction set and number of threads.
 extern crate std;
 use super::*;
-use crate::contraction::{Batch, RowAxis};
+use crate::contraction::Batch;
 use crate::isa::Isa;
 use std::vec;
 use std::vec::Vec;
@@ -80,6 +80,8 @@ fn results_are_those_of_the_definition() {
         (4, 1, 33, 7, 5, 1, 4),
         (1, 30, 1, 3, 40, 7, 2),
         (2, 70, 260, 17, 33, 24, 8),
+        (1, 21, 33, 8, 32, 9, 2),
+        (1, 21, 33, 8, 16, 21, 1),
     ];
     for (heads, rows, keys, depth, cols, height, slots) in cases {
         let case = Case { heads, rows, keys, depth, cols, height, slots };
@@ -95,7 +97,7 @@ fn results_are_those_of_the_definition() {
             let got = run(&shape, cx, [&q, &k, &v, &mask], want.len());
             for (i, (got, want)) in got.iter().zip(&want).enumerate() {
                 let near = (got - want).abs() < 2e-5 || got.is_nan() && want.is_nan();
-                assert!(near, "{:?} {rows} x {keys}: {got} not {want} at {i}", cx.isa());
+                assert!(near, "{:?} {rows} x {keys} x {cols}: {got} not {want} at {i}", cx.isa());
             }
             #[cfg(feature = "threads")]
             for threads in [2, 3, 7] {
