@@ -38,7 +38,7 @@ pub fn body(program: &Program, views: &Views, chain: &Chain) -> Result<TokenStre
         let call = Call::new(program, views, &stage.kernel, Some(i))?;
         provable &= !call.data().is_ok_and(Param::is_slice);
         parts.add(&call, stage, i)?;
-        result = call.description.rows.first().and_then(|row| row.strides.out.as_usize()).zip(call.out().ok().cloned());
+        result = line_of(&call).zip(call.out().ok().cloned());
     }
     let Parts { constants, proofs, proofs_of_share, calls, buffers } = parts;
     let lines = chain.stages.iter().map(|stage| lines(&stage.lines));
@@ -143,13 +143,17 @@ impl Parts {
         let result = match stage.line {
             Some(_) => portion(out.run()),
             None => {
-                let line = call.description.rows.first().and_then(|row| row.strides.out.as_usize()).unwrap_or(0);
-                let (whole, line) = (extent(out), Literal::usize_unsuffixed(line));
+                let (whole, line) = (extent(out), Literal::usize_unsuffixed(line_of(call).unwrap_or(0)));
                 quote!(whole.result(#whole, #line))
             }
         };
         Ok(call.written_for(&data, &result)?.proof)
     }
+}
+
+/// Elements from one line of a kernel's result to the next.
+fn line_of(call: &Call) -> Option<usize> {
+    call.description.rows.first()?.strides.out.as_usize()
 }
 
 fn lines(lines: &Lines) -> TokenStream {

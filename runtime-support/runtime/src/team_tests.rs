@@ -134,3 +134,18 @@ fn kernels_give_the_same_bits_on_every_team() {
         }
     }
 }
+
+#[test]
+fn shares_are_all_parts_in_order() {
+    for threads in [1, 2, 3, 8] {
+        let team = Team::new(threads);
+        let shared = &team.0.shared;
+        for parts in [0, 1, 2, 7, 8, 31, usize::MAX] {
+            let shares: Vec<_> = (0..threads).map(|thread| shared.share(parts, thread)).collect();
+            assert!(shares[0].start == 0 && shares[threads - 1].end == parts);
+            assert!(shares.windows(2).all(|pair| pair[0].end == pair[1].start));
+            let sizes = shares.iter().map(ExactSizeIterator::len);
+            assert!(sizes.clone().max().unwrap() - sizes.min().unwrap() <= 1, "{parts} {threads}");
+        }
+    }
+}

@@ -1,6 +1,7 @@
-//! Runs a change on every block of a program, with what it must know of the others.
+//! Runs a change on every block of a program, with what it must know of the others, and of the steps of a block.
 
 use crate::program::{BufferId, Program, Step, StepKind};
+use std::collections::BTreeMap;
 
 /// Which memory other blocks look at while one block is changed: values there must stay what and where they are.
 #[derive(Debug, Default)]
@@ -60,6 +61,41 @@ impl Uses {
             }
         }
         Outside { seen }
+    }
+}
+
+/// Which steps of a block read and write memory, in order of the steps.
+pub(super) struct Users {
+    readers: BTreeMap<BufferId, Vec<usize>>,
+    writers: BTreeMap<BufferId, Vec<usize>>,
+}
+
+impl Users {
+    /// The users among steps, each with its place in the block.
+    pub(super) fn of<'a>(program: &Program, steps: impl IntoIterator<Item = (usize, &'a Step)>) -> Self {
+        let mut users = Users { readers: BTreeMap::new(), writers: BTreeMap::new() };
+        for (i, step) in steps {
+            let (reads, writes) = step.accesses();
+            for (buffers, users) in [(reads, &mut users.readers), (writes, &mut users.writers)] {
+                for buffer in buffers {
+                    let steps = users.entry(program.buffer(buffer).layout.storage).or_default();
+                    if steps.last() != Some(&i) {
+                        steps.push(i);
+                    }
+                }
+            }
+        }
+        users
+    }
+
+    /// The steps that read the memory that a storage owns, each once.
+    pub(super) fn readers(&self, storage: BufferId) -> &[usize] {
+        self.readers.get(&storage).map_or(&[], Vec::as_slice)
+    }
+
+    /// The steps that write it.
+    pub(super) fn writers(&self, storage: BufferId) -> &[usize] {
+        self.writers.get(&storage).map_or(&[], Vec::as_slice)
     }
 }
 

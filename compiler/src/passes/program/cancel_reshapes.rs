@@ -1,7 +1,7 @@
 //! A pointwise nest between two reshapes, of which the second undoes the first, works on the dimensions from before, where these
 //! differ in dimensions of one element only: what comes before and behind can then be fused with it.
 
-use super::blocks::{Outside, for_each_block};
+use super::blocks::{Outside, Users, for_each_block};
 use crate::diag::Diagnostics;
 use crate::dim::Dim;
 use crate::options::Options;
@@ -13,9 +13,10 @@ use crate::program::{BufferId, Program, Role, Step, StepKind};
 pub fn cancel_reshapes(program: &mut Program, _: &Options, _: &mut Diagnostics) {
     for_each_block(program, &mut |program, steps, outside| {
         let mut steps: Vec<Option<Step>> = steps.into_iter().map(Some).collect();
-        let users = Users::of(program, &steps);
+        let users = Users::of(program, steps.iter().enumerate().filter_map(|(i, step)| Some((i, step.as_ref()?))));
         for at in 0..steps.len() {
-            let Some((first, last, nest)) = between(program, &steps, &users, outside, at) else { continue };
+            let block = Block { program, steps: &steps, users: &users, outside };
+            let Some((first, last, nest)) = between(&block, at) else { continue };
             let removed = [first, last].map(|step| steps.get_mut(step).and_then(Option::take));
             if let Some(Some(step)) = steps.get_mut(at) {
                 step.kind = StepKind::Nest(nest);
@@ -26,66 +27,60 @@ pub fn cancel_reshapes(program: &mut Program, _: &Options, _: &mut Diagnostics) 
     });
 }
 
-/// By buffer: steps of the block that read it, steps that write it.
-struct Users(Vec<(Vec<usize>, Vec<usize>)>);
+/// The block in which pairs of reshapes are looked for.
+struct Block<'a> {
+    program: &'a Program,
+    steps: &'a [Option<Step>],
+    users: &'a Users,
+    outside: &'a Outside,
+}
 
-impl Users {
-    fn of(program: &Program, steps: &[Option<Step>]) -> Self {
-        let mut users = vec![(Vec::new(), Vec::new()); program.buffers.len()];
-        for (i, step) in steps.iter().enumerate() {
-            let Some((reads, writes)) = step.as_ref().map(Step::accesses) else { continue };
-            reads.into_iter().for_each(|buffer| users[buffer.0 as usize].0.push(i));
-            writes.into_iter().for_each(|buffer| users[buffer.0 as usize].1.push(i));
-        }
-        Users(users)
-    }
-
+impl Block<'_> {
     /// The only writer of a temporary that other blocks do not see.
-    fn writer(&self, program: &Program, outside: &Outside, buffer: BufferId) -> Option<usize> {
-        let own = program.buffer(buffer);
-        let free = own.role == Role::Temporary && own.layout.storage == buffer && !outside.sees(program, buffer);
-        match self.0.get(buffer.0 as usize) {
-            Some((_, writers)) if free && writers.len() == 1 => writers.first().copied(),
+    fn writer(&self, buffer: BufferId) -> Option<usize> {
+        let own = self.program.buffer(buffer);
+        let free = own.role == Role::Temporary && own.layout.storage == buffer;
+        match self.users.writers(buffer) {
+            [writer] if free && !self.outside.sees(self.program, buffer) => Some(*writer),
             _ => None,
         }
     }
 
     /// The only reader.
     fn reader(&self, buffer: BufferId) -> Option<usize> {
-        match self.0.get(buffer.0 as usize)?.0.as_slice() {
+        match self.users.readers(buffer) {
             [reader] => Some(*reader),
+            _ => None,
+        }
+    }
+
+    /// The operand and the result of a reshape.
+    fn reshape(&self, step: usize) -> Option<(BufferId, BufferId)> {
+        match self.steps.get(step)?.as_ref()?.kind {
+            StepKind::Reshape { from, to } => Some((from, to)),
             _ => None,
         }
     }
 }
 
 /// The reshapes around the nest at this place, and what it becomes without them.
-fn between(
-    program: &Program,
-    steps: &[Option<Step>],
-    users: &Users,
-    outside: &Outside,
-    at: usize,
-) -> Option<(usize, usize, Nest)> {
-    let reshape = |step: usize| match steps.get(step)?.as_ref()?.kind {
-        StepKind::Reshape { from, to } => Some((from, to)),
-        _ => None,
-    };
-    let StepKind::Nest(nest) = &steps.get(at)?.as_ref()?.kind else { return None };
-    if nest.reduction.is_some() || !nest.is_direct() || users.writer(program, outside, nest.store.buffer)? != at {
+fn between(block: &Block, at: usize) -> Option<(usize, usize, Nest)> {
+    let program = block.program;
+    let StepKind::Nest(nest) = &block.steps.get(at)?.as_ref()?.kind else { return None };
+    if nest.reduction.is_some() || !nest.is_direct() || block.writer(nest.store.buffer)? != at {
         return None;
     }
-    let last = users.reader(nest.store.buffer)?;
-    let (_, result) = reshape(last)?;
+    let last = block.reader(nest.store.buffer)?;
+    let (_, result) = block.reshape(last)?;
     let mut loads = nest.loads().filter_map(|access| {
-        let first = users.writer(program, outside, access.buffer)?;
-        let (operand, _) = reshape(first)?;
+        let first = block.writer(access.buffer)?;
+        let (operand, _) = block.reshape(first)?;
         let same = program.buffer(operand).dims == program.buffer(result).dims;
-        (same && users.reader(access.buffer)? == at).then_some((access.buffer, first, operand))
+        (same && block.reader(access.buffer)? == at).then_some((access.buffer, first, operand))
     });
     let (reshaped, first, operand) = loads.next()?;
-    users.writer(program, outside, operand)?;
-    users.writer(program, outside, result)?;
+    block.writer(operand)?;
+    block.writer(result)?;
     let (before, after) = (&program.buffer(operand).dims, &program.buffer(reshaped).dims);
     let stored = &program.buffer(nest.store.buffer).dims;
     let moved = |index: &[Dim], dims: &[Dim]| moved(index, dims, before);

@@ -1,7 +1,7 @@
 //! Large results that only the next kernel reads are handed on a few lines at a time: they never leave the cache, and
 //! need no more memory than those lines.
 
-use super::blocks::for_each_block;
+use super::blocks::{Users, for_each_block};
 use crate::diag::Diagnostics;
 use crate::dim::Dim;
 use crate::options::Options;
@@ -11,7 +11,6 @@ use crate::program::nest::{Access, Scalar};
 use crate::program::{BufferId, Chain, Kernel, Program, Role, Step, StepKind};
 use include_ir_runtime::bands::{Bands, Lines, STAGES};
 use include_ir_runtime::shares::Share;
-use std::collections::BTreeMap;
 
 /// Results of at least this many elements are worth it: a share of the second-level cache.
 const LEAST: usize = 96 * 1024;
@@ -28,7 +27,7 @@ const MOST_WEIGHTS: usize = 64 * 1024;
 pub fn chain_kernels(program: &mut Program, _: &Options, _: &mut Diagnostics) {
     let fixed = program.fixed_layouts();
     for_each_block(program, &mut |program, steps, outside| {
-        let users = Users::of(program, &steps);
+        let users = Users::of(program, steps.iter().enumerate());
         let mut out = Vec::with_capacity(steps.len());
         let mut open: Vec<(Step, Stage)> = Vec::new();
         for step in steps {
@@ -36,7 +35,7 @@ pub fn chain_kernels(program: &mut Program, _: &Options, _: &mut Diagnostics) {
             let free = |buffer: BufferId| !fixed[buffer.0 as usize] && !outside.sees(program, buffer);
             let link = match (open.last(), &stage) {
                 (Some((_, last)), Some(stage)) if open.len() < STAGES => link(program, &last.kernel, &stage.kernel)
-                    .filter(|link| users.only_these(program, link.buffer) && free(link.buffer)),
+                    .filter(|link| is_handed_on(program, &users, link.buffer) && free(link.buffer)),
                 _ => None,
             };
             match (link, stage) {
@@ -61,28 +60,10 @@ pub fn chain_kernels(program: &mut Program, _: &Options, _: &mut Diagnostics) {
     });
 }
 
-/// How often memory is accessed in a block, and how many buffers lie in it.
-struct Users {
-    /// By storage: steps that read it, steps that write it.
-    steps: BTreeMap<BufferId, (usize, usize)>,
-}
-
-impl Users {
-    fn of(program: &Program, steps: &[Step]) -> Self {
-        let mut users: BTreeMap<BufferId, (usize, usize)> = BTreeMap::new();
-        for step in steps {
-            let (reads, writes) = step.accesses();
-            reads.into_iter().for_each(|b| users.entry(program.buffer(b).layout.storage).or_default().0 += 1);
-            writes.into_iter().for_each(|b| users.entry(program.buffer(b).layout.storage).or_default().1 += 1);
-        }
-        Users { steps: users }
-    }
-
-    /// Whether one step writes the buffer, one reads it, and nothing is a view of it.
-    fn only_these(&self, program: &Program, buffer: BufferId) -> bool {
-        let views = program.buffers.iter().filter(|b| b.layout.storage == buffer).count();
-        self.steps.get(&buffer) == Some(&(1, 1)) && views == 1
-    }
+/// Whether one step writes the buffer, one reads it, and nothing is a view of it.
+fn is_handed_on(program: &Program, users: &Users, buffer: BufferId) -> bool {
+    let views = program.buffers.iter().filter(|b| b.layout.storage == buffer).count();
+    users.writers(buffer).len() == 1 && users.readers(buffer).len() == 1 && views == 1
 }
 
 /// A kernel that can run in bands, on its own: static, with constant weights, few of them.

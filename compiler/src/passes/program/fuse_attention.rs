@@ -4,7 +4,7 @@
 mod form;
 mod scores;
 
-use super::blocks::{Outside, for_each_block};
+use super::blocks::{Outside, Users, for_each_block};
 use crate::diag::Diagnostics;
 use crate::dim::Dim;
 use crate::element::ElementType;
@@ -12,7 +12,6 @@ use crate::options::Options;
 use crate::program::kernel::{KernelKind, Method};
 use crate::program::{Attention, BufferId, Kernel, Nest, Program, Role, Step, StepKind};
 use include_ir_runtime::__private::v1 as runtime;
-use std::collections::BTreeMap;
 
 /// Rows that are computed at once, about: enough that packed operands are read seldom, few enough that the scores stay in the
 /// second-level cache.
@@ -28,7 +27,7 @@ pub fn fuse_attention(program: &mut Program, options: &Options, _: &mut Diagnost
     let vectors = options.isa.has_vectors();
     for_each_block(program, &mut |program, steps, outside| {
         let mut steps: Vec<Option<Step>> = steps.into_iter().map(Some).collect();
-        let users = Users::of(program, &steps);
+        let users = Users::of(program, steps.iter().enumerate().filter_map(|(i, step)| Some((i, step.as_ref()?))));
         for last in 0..steps.len() {
             let block = Block { program, steps: &steps, users: &users, fixed: &fixed, outside };
             let Some(mut found) = form::find(&block, last) else { continue };
@@ -46,31 +45,6 @@ pub fn fuse_attention(program: &mut Program, options: &Options, _: &mut Diagnost
         }
         steps.into_iter().flatten().collect()
     });
-}
-
-/// Which steps of a block read and write memory, by storage.
-struct Users {
-    readers: BTreeMap<BufferId, Vec<usize>>,
-    writers: BTreeMap<BufferId, Vec<usize>>,
-}
-
-impl Users {
-    fn of(program: &Program, steps: &[Option<Step>]) -> Self {
-        let mut users = Users { readers: BTreeMap::new(), writers: BTreeMap::new() };
-        for (i, step) in steps.iter().enumerate() {
-            let Some(step) = step else { continue };
-            let (reads, writes) = step.accesses();
-            for (list, map) in [(reads, &mut users.readers), (writes, &mut users.writers)] {
-                for buffer in list {
-                    let steps: &mut Vec<usize> = map.entry(program.buffer(buffer).layout.storage).or_default();
-                    if steps.last() != Some(&i) {
-                        steps.push(i);
-                    }
-                }
-            }
-        }
-        users
-    }
 }
 
 /// The block in which attentions are looked for.
@@ -94,7 +68,7 @@ impl<'a> Block<'a> {
         let free =
             own.role == Role::Temporary && own.element == ElementType::F32 && !self.outside.sees(self.program, buffer);
         let views = self.program.buffers.iter().zip(self.fixed).filter(|(b, _)| b.layout.storage == storage);
-        match self.users.writers.get(&storage)?.as_slice() {
+        match self.users.writers(storage) {
             [step] if free && views.into_iter().all(|(_, fixed)| !fixed) => Some(*step),
             _ => None,
         }
@@ -102,7 +76,7 @@ impl<'a> Block<'a> {
 
     /// The steps that read the memory of a buffer.
     fn readers(&self, buffer: BufferId) -> &'a [usize] {
-        self.users.readers.get(&self.storage(buffer)).map_or(&[], Vec::as_slice)
+        self.users.readers(self.storage(buffer))
     }
 
     fn nest(&self, step: usize) -> Option<&'a Nest> {
@@ -132,8 +106,8 @@ impl<'a> Block<'a> {
         let result: Vec<BufferId> = stored.into_iter().map(|buffer| self.storage(buffer)).collect();
         let reads = accesses.iter().flat_map(|(reads, _)| reads).map(|buffer| self.storage(*buffer));
         reads.into_iter().all(|storage| {
-            let writers = self.users.writers.get(&storage).map_or(&[] as &[usize], Vec::as_slice);
-            let between = writers.iter().any(|step| step > first && step < last && !steps.contains(step));
+            let between =
+                self.users.writers(storage).iter().any(|step| step > first && step < last && !steps.contains(step));
             !between && !result.contains(&storage)
         })
     }

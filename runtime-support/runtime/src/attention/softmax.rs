@@ -1,12 +1,10 @@
 //! The softmax of rows of scores, in place.
 use crate::blocks::blocks_mut;
-use crate::math::exponential::{LN2_HIGH, LN2_LOW, REST, ROUND};
+use crate::contraction::activation::exp;
 use crate::simd::{Simd, WithSimd};
 
 /// Exponentials of less than this would soon be subnormal: they count as zero.
 const LEAST: f32 = -87.0;
-/// Coefficients of the exponential, highest power first.
-const REST_DOWN: [f32; 5] = [REST[4], REST[3], REST[2], REST[1], REST[0]];
 /// Vectors that are computed at once.
 const GROUP: usize = 4;
 /// Rows that are seen together, so that none waits for the greatest score or the sum of another.
@@ -118,25 +116,15 @@ fn exponentials<S: Simd>(s: S, row: &mut [f32], most: f32) -> f32 {
     s.sum(s.add(s.add(a, b), s.add(c, d)))
 }
 
-/// e^x for x up to 0, 0 for very small ones: as [`crate::math::exp`], with fused products, which round less.
+/// e^x for x up to 0, 0 for very small ones.
 #[inline(always)]
 fn powers<S: Simd, const N: usize>(s: S, x: [S::F32; N]) -> [S::F32; N] {
-    let (round, log2_e) = (s.splat(ROUND), s.splat(core::f32::consts::LOG2_E));
-    let (high, low) = (s.splat(-LN2_HIGH), s.splat(-LN2_LOW));
-    let mut y = x;
-    for y in &mut y {
-        let x = *y;
-        let n = s.sub(s.mul_add(x, log2_e, round), round);
-        let r = s.mul_add(n, low, s.mul_add(n, high, x));
-        let [first, rest @ ..] = REST_DOWN;
-        let mut q = s.splat(first);
-        for c in rest {
-            q = s.mul_add(q, r, s.splat(c));
-        }
-        let p = s.add(s.mul_add(q, s.mul(r, r), r), s.splat(1.0));
-        *y = s.select(s.lt(x, s.splat(LEAST)), s.splat(0.0), s.scale(p, n));
+    let (least, zero) = (s.splat(LEAST), s.splat(0.0));
+    let mut powers = exp(s, x);
+    for (power, x) in powers.iter_mut().zip(x) {
+        *power = s.select(s.lt(x, least), zero, *power);
     }
-    y
+    powers
 }
 
 #[inline(always)]

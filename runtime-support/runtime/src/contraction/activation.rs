@@ -201,7 +201,7 @@ fn one_and_power<S: Simd, const N: usize>(s: S, x: [S::F32; N]) -> [S::F32; N] {
 
 /// e^x for x from -87 to 87, to which it is limited: [`crate::math::exp`] without infinity and subnormals.
 #[inline(always)]
-fn exp<S: Simd, const N: usize>(s: S, x: [S::F32; N]) -> [S::F32; N] {
+pub(crate) fn exp<S: Simd, const N: usize>(s: S, x: [S::F32; N]) -> [S::F32; N] {
     use crate::math::exponential::{LN2_HIGH, LN2_LOW, REST, ROUND};
     let (round, log2_e) = (s.splat(ROUND), s.splat(core::f32::consts::LOG2_E));
     let (high, low, bias) = (s.splat(-LN2_HIGH), s.splat(-LN2_LOW), s.splat_i32(127));

@@ -1,5 +1,5 @@
 //! Walks batches, blocks of rows, panels and tiles, and calls the micro-kernels.
-use super::job::{Job, MOST_ROWS, Place, offset};
+use super::job::{Job, MOST_ROWS, Place};
 use super::kernel::{Args, KernelSet, Kernels};
 use super::pack::panel_width;
 use super::parts::{self, Parts, Shared};
@@ -128,20 +128,8 @@ impl Job<'_> {
                 return;
             };
             let cols = set.cols.min(self.c.cols - first_col - at);
-            let args = Args {
-                c: self.c,
-                rows,
-                a: self.a,
-                w: w.wrapping_add(at),
-                w_stride: width,
-                next: w,
-                out: self.out.wrapping_add(first_col + at),
-                buffer: 0,
-                bias: offset(self.bias, first_col + at),
-                residual: offset(self.residual, first_col + at),
-                clamp: self.clamp,
-                cols,
-            };
+            let args =
+                Args { w: w.wrapping_add(at), w_stride: width, next: w, ..self.args(rows, first_col + at, cols) };
             // SAFETY: promised by the caller; the kernels are of the context's instruction set.
             unsafe {
                 if !self.strip(set, &args, (first_row, first_col + at), then) {

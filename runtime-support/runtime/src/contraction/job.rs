@@ -61,6 +61,26 @@ impl<'a> Job<'a> {
         }
     }
 
+    /// The arguments of a kernel for these rows and `cols` columns from `first` on, straight to the result; operands as the
+    /// caller has them.
+    #[inline(always)]
+    pub fn args<'r>(&'r self, rows: &'r [Row], first: usize, cols: usize) -> Args<'r> {
+        Args {
+            c: self.c,
+            rows,
+            a: self.a,
+            w: self.w,
+            w_stride: cols,
+            next: core::ptr::null(),
+            out: self.out.wrapping_add(first),
+            buffer: 0,
+            bias: offset(self.bias, first),
+            residual: offset(self.residual, first),
+            clamp: self.clamp,
+            cols,
+        }
+    }
+
     /// One tile: straight to the result, or through a buffer if columns are missing or the old output is added. A
     /// closure then sees the tile where it lies.
     ///

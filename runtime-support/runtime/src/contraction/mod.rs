@@ -2,7 +2,7 @@
 //!
 //! `out[b, m, n] = epilogue(sum over taps t and depth d of a[address(b, m, t) + d] * w[b][t * depth + d][n])`,
 //! where addresses are affine in row, tap and batch indices, and bounds replace taps in the padding by zeros.
-mod activation;
+pub(crate) mod activation;
 mod driver;
 mod epilogue;
 pub(crate) mod job;

@@ -1,5 +1,5 @@
 //! Products whose left operand is packed first: blocks of rows, passes over k, panels, tiles.
-use super::job::{Job, Place, offset};
+use super::job::{Job, Place};
 use super::kernel::{Args, LINE};
 use super::pack::panel_width;
 use super::packed_kernel::{PackedSet, PackedTile};
@@ -220,18 +220,11 @@ impl PackedRows<'_> {
         let then = then.filter(|_| !suspends);
         for rows in self.tiles().ranges(tiles) {
             let args = Args {
-                c: job.c,
-                rows: self.rows.get(rows.clone()).unwrap_or_default(),
                 a: self.at.wrapping_add(rows.start.wrapping_mul(padded)),
                 w,
                 w_stride: width,
                 next: weights.next,
-                out: job.out.wrapping_add(column),
-                buffer: 0,
-                bias: offset(job.bias, column),
-                residual: offset(job.residual, column),
-                clamp: job.clamp,
-                cols: set.cols,
+                ..job.args(self.rows.get(rows.clone()).unwrap_or_default(), column, set.cols)
             };
             weights.next = weights.next.wrapping_add(lines * padded);
             let Some(kernel) = rows.len().checked_sub(1).and_then(|i| set.kernels.get(i)) else { return };

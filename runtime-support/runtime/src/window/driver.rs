@@ -2,7 +2,7 @@
 use super::kernel::{KernelSet, LIST, MOST_COLS, ROWS, TapAt, WindowArgs, of};
 use super::lines::Lines;
 use super::{Divisor, Operation, sums};
-use crate::contraction::job::{Job, Place, offset};
+use crate::contraction::job::{Job, Place};
 use crate::contraction::kernel::Args;
 use crate::contraction::parts::{self, Parts, Shared};
 use crate::contraction::table::{BLOCK, EMPTY, Row, fill, step, valid_rows};
@@ -172,18 +172,10 @@ impl Run<'_> {
                 Operation::Average(_) => set.average,
             };
             let args = Args {
-                c: job.c,
-                rows: self.rows,
                 a: job.a.wrapping_add(column),
                 w: job.w.wrapping_add(column),
                 w_stride: job.c.cols,
-                next: core::ptr::null(),
-                out: job.out.wrapping_add(column),
-                buffer: 0,
-                bias: offset(job.bias, column),
-                residual: offset(job.residual, column),
-                clamp: job.clamp,
-                cols: set.cols,
+                ..job.args(self.rows, column, set.cols)
             };
             let tiles = if together { floor_div_usize(job.c.cols - column, set.cols) } else { 1 };
             let place = Place {

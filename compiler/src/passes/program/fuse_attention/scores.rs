@@ -6,11 +6,12 @@ use crate::program::kernel::{Epilogue, Kernel, Part};
 use crate::program::nest::{Access, Binary, Const, Node, Scalar};
 use crate::program::{Program, recognise};
 
-/// Factors up to this keep products of keys finite.
+/// Factors up to this keep products of keys finite, and addends up to this leave scores as they are but for rounding: a huge one
+/// makes all scores equal.
 const MOST: f32 = 1024.0;
 
 /// Makes the epilogue of scores data where it is a factor and an addend, and returns the factor; else it stays as it is.
-/// Numbers that are added to all scores change nothing: the softmax takes differences.
+/// Small numbers that are added to all scores change nothing: the softmax takes differences.
 pub(super) fn simplify(program: &Program, kernel: &mut Kernel) -> f32 {
     match follow(program, kernel) {
         Some((scale, residual)) => {
@@ -44,7 +45,7 @@ fn follow(program: &Program, kernel: &Kernel) -> Option<(f32, Option<Node>)> {
         match (function, number, scalar) {
             (Binary::Mul, Some(factor), _) if residual.is_none() => scale *= factor,
             (Binary::Div, Some(divisor), _) if residual.is_none() && *a == current => scale /= divisor,
-            (Binary::Add, Some(number), _) if number.is_finite() => {}
+            (Binary::Add, Some(number), _) if number.abs() <= MOST => {}
             (Binary::Add, None, Scalar::Load { access, bounds, .. })
                 if residual.is_none()
                     && bounds.is_empty()
