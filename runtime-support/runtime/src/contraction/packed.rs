@@ -186,15 +186,11 @@ impl PackedRows<'_> {
             let mut at = 0;
             while at < width {
                 let Some(set) = sets.iter().find(|set| set.cols <= width - at) else { return };
-                // The tiles share the work of fetching the next panel.
-                let lines = if at == 0 { ceil_div_usize(width, tiles.len()).min(LINE) } else { 0 };
-                let weights = Weights {
-                    w: w.wrapping_add(at),
-                    width,
-                    next: w.wrapping_add(width * k),
-                    lines,
-                    suspends: self.k.end < k,
-                };
+                let next = w.wrapping_add(width * k);
+                // The tiles share the work of fetching the next panel, and nothing is fetched for its second column.
+                let lines = ceil_div_usize(width, tiles.len()).next_power_of_two().min(LINE);
+                let left = if at == 0 { self.k.len() * width } else { 0 };
+                let weights = Weights { w: w.wrapping_add(at), width, next, left, lines, suspends: self.k.end < k };
                 // SAFETY: promised by the caller.
                 unsafe { self.column(set, tiles.clone(), column + at, weights, then) };
                 at += set.cols;
@@ -216,19 +212,19 @@ impl PackedRows<'_> {
         then: Option<Then<'_>>,
     ) {
         let (job, padded) = (self.job, padded(self.k.len()));
-        let Weights { w, width, lines, suspends, .. } = weights;
+        let Weights { w, width, suspends, .. } = weights;
         let then = then.filter(|_| !suspends);
         for rows in self.tiles().ranges(tiles) {
+            let (next, each) = weights.fetch(padded);
             let args = Args {
                 a: self.at.wrapping_add(rows.start.wrapping_mul(padded)),
                 w,
                 w_stride: width,
-                next: weights.next,
+                next,
                 ..job.args(self.rows.get(rows.clone()).unwrap_or_default(), column, set.cols)
             };
-            weights.next = weights.next.wrapping_add(lines * padded);
             let Some(kernel) = rows.len().checked_sub(1).and_then(|i| set.kernels.get(i)) else { return };
-            let tile = PackedTile { args, len: self.k.len(), resumes: self.k.start > 0, suspends, lines };
+            let tile = PackedTile { args, len: self.k.len(), resumes: self.k.start > 0, suspends, each };
             // SAFETY: promised by the caller; the kernels are of the context's instruction set.
             unsafe { kernel(&tile) };
             if let Some(then) = then {
@@ -246,11 +242,26 @@ struct Weights {
     w: *const f32,
     /// Of the panel.
     width: usize,
-    /// What is to be fetched, so many cache lines per chunk of rows.
+    /// What is to be fetched, how many floats of it, and how many cache lines per chunk of rows.
     next: *const f32,
+    left: usize,
     lines: usize,
     /// Further parts of the sums follow.
     suspends: bool,
+}
+
+impl Weights {
+    /// What a tile of so many products fetches, and for how many products a cache line: what nobody has fetched yet, or
+    /// else what it needs itself.
+    fn fetch(&mut self, products: usize) -> (*const f32, usize) {
+        if self.left == 0 {
+            return (self.w, LINE);
+        }
+        let next = self.next;
+        self.next = next.wrapping_add(self.lines * products);
+        self.left = self.left.saturating_sub(self.lines * products);
+        (next, floor_div_usize(LINE, self.lines))
+    }
 }
 
 /// Products with those that fill the last chunk.

@@ -17,8 +17,8 @@ pub(crate) struct PackedTile<'a> {
     pub resumes: bool,
     /// More parts follow: stores the sums as they are.
     pub suspends: bool,
-    /// Cache lines from `next` on that are fetched per chunk: at most as many as a chunk has products.
-    pub lines: usize,
+    /// Products of a chunk for each of which a cache line from `next` on is fetched: a divisor of a chunk.
+    pub each: usize,
 }
 
 /// A compiled micro-kernel.
@@ -85,23 +85,29 @@ pub(super) unsafe fn packed_tile<S: Simd, const MR: usize, const NV: usize>(s: S
     unsafe {
         begin::<S, MR, NV>(s, tile, rows, &mut acc);
         let (mut a, mut w, mut next, stride) = (args.a, args.w, args.next, args.w_stride);
-        let together = together::<S>();
+        let (together, each) = (together::<S>(), tile.each.max(together::<S>()));
         let mut left = tile.len;
         while left >= LINE {
-            for lane in (0..LINE).step_by(together) {
-                // Few at a time: a burst would keep the weights waiting, and a loop of its own is mispredicted.
+            let mut lane = 0;
+            while lane < LINE {
+                // One at a time: a burst would keep the weights waiting. Never the same line again: a fetch of what is
+                // still on its way from memory holds up everything behind it.
                 s.prefetch_far(next);
-                for line in 0..(MR * together).div_ceil(LINE) {
-                    s.prefetch(a.wrapping_add((MR + line) * LINE + lane * MR));
-                }
-                next = next.wrapping_add(together * tile.lines);
-                multiply::<S, MR, NV>(s, &mut acc, a.add(lane), w, stride);
-                if together == 4 {
-                    for i in 1..4 {
-                        multiply::<S, MR, NV>(s, &mut acc, a.add(lane + i), w.wrapping_add(i * stride), stride);
+                next = next.wrapping_add(LINE);
+                let end = lane + each;
+                while lane < end {
+                    for line in 0..(MR * together).div_ceil(LINE) {
+                        s.prefetch(a.wrapping_add((MR + line) * LINE + lane * MR));
                     }
+                    multiply::<S, MR, NV>(s, &mut acc, a.add(lane), w, stride);
+                    if together == 4 {
+                        for i in 1..4 {
+                            multiply::<S, MR, NV>(s, &mut acc, a.add(lane + i), w.wrapping_add(i * stride), stride);
+                        }
+                    }
+                    w = w.wrapping_add(together * stride);
+                    lane += together;
                 }
-                w = w.wrapping_add(together * stride);
             }
             a = a.wrapping_add(MR * LINE);
             left -= LINE;
