@@ -43,7 +43,11 @@ impl Steps<'_> {
         Ok(quote! {{
             let count: usize = #count;
             let mut iteration = 0usize;
-            while iteration < count #more { #number #body #carry #sizes iteration += 1; }
+            while iteration < count #more {
+                let cx = cx.in_iteration(iteration);
+                #number #body #carry #sizes
+                iteration += 1;
+            }
             #ran
         }})
     }

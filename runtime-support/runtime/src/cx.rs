@@ -22,6 +22,7 @@ use core::sync::atomic::{AtomicU8, Ordering};
 #[derive(Clone, Copy, Debug)]
 pub struct Cx<'t> {
     isa: Isa,
+    back: bool,
     team: Helpers<'t>,
 }
 
@@ -44,7 +45,7 @@ impl<'t> Cx<'t> {
     /// The same with a team to split steps among.
     #[must_use]
     pub fn with_team(self, team: &'t Team) -> Cx<'t> {
-        Cx { isa: self.isa, team: Some(team) }
+        Cx { team: Some(team), ..self }
     }
 }
 
@@ -63,7 +64,22 @@ impl Cx<'_> {
     #[inline(always)]
     #[must_use]
     pub(crate) const fn alone(self) -> Self {
-        Cx { isa: self.isa, team: ALONE }
+        Cx { isa: self.isa, back: self.back, team: ALONE }
+    }
+
+    /// The same in an iteration of a loop: every other one walks weights backwards. What does not fit a cache would else be
+    /// gone whenever it is needed again; so the part that was used last is there.
+    #[inline(always)]
+    #[must_use]
+    pub const fn in_iteration(self, iteration: usize) -> Self {
+        Cx { back: iteration % 2 == 1, ..self }
+    }
+
+    /// Whether weights are walked backwards.
+    #[inline(always)]
+    #[must_use]
+    pub(crate) const fn is_back(self) -> bool {
+        self.back
     }
 
     /// Into how many parts a step is best divided that takes `work` of which `least` take a microsecond; 1 without a team.
@@ -85,7 +101,7 @@ impl Cx<'_> {
         #[cfg(feature = "threads")]
         if let Some(team) = self.team
             && parts > 1
-            && team.run(parts, &|part| work(part..part + 1))
+            && team.run(parts, self.back, &|part| work(part..part + 1))
         {
             return;
         }
@@ -96,13 +112,13 @@ impl Cx<'_> {
     #[inline]
     #[must_use]
     pub fn detect() -> Self {
-        Cx { isa: Isa::detect(), team: ALONE }
+        Cx { isa: Isa::detect(), back: false, team: ALONE }
     }
 
     /// A chosen instruction set; `None` if this machine lacks it.
     #[must_use]
     pub fn with_isa(isa: Isa) -> Option<Self> {
-        isa.is_available().then_some(Cx { isa, team: ALONE })
+        isa.is_available().then_some(Cx { isa, back: false, team: ALONE })
     }
 
     /// The instruction set of this context.
@@ -211,7 +227,7 @@ impl IsaCell {
                 isa
             }
         };
-        Cx { isa, team: ALONE }
+        Cx { isa, back: false, team: ALONE }
     }
 
     /// The context of one run: the cached instruction set, on first use the best available one of `allowed` or, if that
@@ -221,7 +237,7 @@ impl IsaCell {
     pub fn context(&self, allowed: &[Isa]) -> Cx<'_> {
         let cx = if allowed.is_empty() { self.cx() } else { self.cx_among(allowed) };
         #[cfg(feature = "threads")]
-        return Cx { isa: cx.isa, team: self.team.as_deref() };
+        return Cx { team: self.team.as_deref(), ..cx };
         #[cfg(not(feature = "threads"))]
         cx
     }

@@ -66,6 +66,8 @@ struct Apart<T>(T);
 struct Job {
     work: *const (dyn Fn(usize) + Sync),
     parts: usize,
+    /// Shares are taken from the last part to the first.
+    back: bool,
 }
 
 struct Shared {
@@ -124,7 +126,7 @@ impl Team {
 
     /// Does all `parts`, each once, on this thread and on workers that are free. `false`, and nothing is done, if the team
     /// helps somebody else or there is nobody to help.
-    pub(crate) fn run(&self, parts: usize, work: &(dyn Fn(usize) + Sync)) -> bool {
+    pub(crate) fn run(&self, parts: usize, back: bool, work: &(dyn Fn(usize) + Sync)) -> bool {
         let shared = &*self.0.shared;
         if self.0.threads < 2
             || shared.busy.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed).is_err()
@@ -133,7 +135,7 @@ impl Team {
         }
         // SAFETY: only the lifetime changes. `Lead` closes the job before `work` ends, and nobody is inside a closed job.
         let work = unsafe { core::mem::transmute::<&(dyn Fn(usize) + Sync), &'static (dyn Fn(usize) + Sync)>(work) };
-        let job = Job { work, parts };
+        let job = Job { work, parts, back };
         // SAFETY: we hold `busy` and the job is closed with nobody inside, so nobody else uses the cell.
         unsafe { *shared.job.get() = job };
         for (thread, next) in shared.next.iter().enumerate() {
@@ -156,7 +158,7 @@ impl Crew {
         let shared = Arc::new(Shared {
             state: Apart(AtomicUsize::new(0)),
             next: (0..threads).map(|_| Apart(AtomicUsize::new(0))).collect(),
-            job: UnsafeCell::new(Job { work: &|_| {}, parts: 0 }),
+            job: UnsafeCell::new(Job { work: &|_| {}, parts: 0, back: false }),
             busy: AtomicBool::new(false),
             stop: AtomicBool::new(false),
             asleep: AtomicUsize::new(0),
@@ -239,12 +241,13 @@ impl Shared {
     fn take_parts(&self, job: &Job, thread: usize) {
         let (before, from) = self.next.split_at(thread.min(self.next.len()));
         for (owner, next) in (thread..).zip(from).chain((0..).zip(before)) {
-            let end = self.share(job.parts, owner).end;
+            let Range { start, end } = self.share(job.parts, owner);
             loop {
                 let part = next.0.fetch_add(1, Ordering::Relaxed);
                 if part >= end {
                     break;
                 }
+                let part = if job.back { start + (end - 1 - part) } else { part };
                 // SAFETY: we are inside the job, or lead it, so the closure lives.
                 unsafe { (*job.work)(part) };
             }

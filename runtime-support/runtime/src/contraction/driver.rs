@@ -3,7 +3,7 @@ use super::job::{Job, MOST_ROWS, Place};
 use super::kernel::{Args, KernelSet, Kernels};
 use super::pack::panel_width;
 use super::parts::{self, Parts, Shared};
-use super::table::{BLOCK, Block, EMPTY, Row, fill};
+use super::table::{BLOCK, EMPTY, Row, fill};
 use super::{Contraction, Epilogue, Then, kernels};
 use crate::cx::Cx;
 use crate::math::{ceil_div_usize, floor_div_usize, floor_mod_usize};
@@ -44,13 +44,18 @@ pub(super) unsafe fn run(
     let shared = Shared::new(a, w, out, epilogue);
     cx.split(parts.count(), |range| {
         let shared = &shared;
-        let mut block = EMPTY;
-        for part in range {
-            let (batch, rows, cols) = parts.part(part);
-            let job = Job::new(c, batch, shared.a, shared.w, shared.out, &shared.epilogue);
-            // SAFETY: promised by the caller; parts are disjoint.
-            unsafe { job.run(kernels, &mut block, rows, cols, shared.epilogue.then) };
-        }
+        let work = |block: &mut [Row]| {
+            for i in 0..range.len() {
+                let part = if cx.is_back() { range.end - 1 - i } else { range.start + i };
+                let (batch, rows, cols) = parts.part(part);
+                let job = Job::new(c, batch, shared.a, shared.w, shared.out, &shared.epilogue);
+                let job = Job { back: cx.is_back(), ..job };
+                // SAFETY: promised by the caller; parts are disjoint.
+                unsafe { job.run(kernels, block, rows, cols, shared.epilogue.then) };
+            }
+        };
+        // Making a block takes as long as some products of a single row.
+        if c.m() == 1 { work(&mut [Row::START]) } else { work(&mut { EMPTY }) }
     });
 }
 
@@ -68,7 +73,7 @@ impl Job<'_> {
     unsafe fn run(
         &self,
         kernels: Kernels,
-        block: &mut Block,
+        block: &mut [Row],
         part: Range<usize>,
         cols: Range<usize>,
         then: Option<Then<'_>>,
@@ -100,13 +105,25 @@ impl Job<'_> {
         cols: Range<usize>,
         then: Option<Then<'_>>,
     ) {
-        let (mut column, mut w) = (cols.start, self.w.wrapping_add(cols.start.wrapping_mul(self.c.k())));
-        while column < cols.end {
-            let width = panel_width(self.c.cols, column, self.c.panel);
+        let single = self.single(kernels, rows.1, &cols);
+        let (wide, groups) = single.map_or((1, 0), |(set, single, groups)| (set.cols * single.panels, groups));
+        let rest = cols.start + wide * groups;
+        let count = groups + ceil_div_usize(cols.end.saturating_sub(rest), self.c.panel);
+        for i in 0..count {
+            let i = if self.back { count - 1 - i } else { i };
+            let column = if i < groups { cols.start + i * wide } else { rest + (i - groups) * self.c.panel };
+            // All panels before are whole.
+            let w = self.w.wrapping_add(column.wrapping_mul(self.c.k()));
             // SAFETY: promised by the caller.
-            unsafe { self.panel(kernels, rows, (column, width), w, then) };
-            w = w.wrapping_add(width * self.c.k());
-            column += self.c.panel;
+            unsafe {
+                match single {
+                    Some((set, single, _)) if i < groups => self.group((set, single), rows, (column, w), then),
+                    _ => {
+                        let width = panel_width(self.c.cols, column, self.c.panel);
+                        self.panel(kernels, rows, (column, width), w, then);
+                    }
+                }
+            }
         }
     }
 
@@ -167,7 +184,8 @@ impl Job<'_> {
     fn next(&self, w: *const f32, width: usize, (column, tile, tiles): (usize, usize, usize)) -> *const f32 {
         let len = self.c.k().saturating_mul(width);
         if floor_mod_usize(column, self.c.panel) == 0 && tile < 2 && tiles > 1 && len <= NEXT_FLOATS {
-            w.wrapping_add(len + tile * (len / 2))
+            let next = if self.back { w.wrapping_sub(len) } else { w.wrapping_add(len) };
+            next.wrapping_add(tile * (len / 2))
         } else {
             w
         }

@@ -24,6 +24,8 @@ pub(crate) struct Job<'a> {
     pub clamp: Option<(f32, f32)>,
     /// No two rows of the result overlap.
     pub rows_are_apart: bool,
+    /// Panels are walked from the last to the first.
+    pub back: bool,
     /// The distances of rows that can be computed in strips.
     pub steps: Option<Steps>,
 }
@@ -57,6 +59,7 @@ impl<'a> Job<'a> {
             accumulate: epilogue.accumulate,
             clamp: epilogue.clamp,
             rows_are_apart: epilogue.then.is_some() && apart(c, 0),
+            back: false,
             steps: Steps::of(c),
         }
     }

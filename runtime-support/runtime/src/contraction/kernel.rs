@@ -4,6 +4,7 @@
 
 use super::Contraction;
 use super::job::MOST_ROWS;
+use super::single::Single;
 use super::strip::Strip;
 use super::table::{Row, valid_rows};
 use crate::simd::{Simd, load_first, store_first};
@@ -61,6 +62,8 @@ pub(crate) struct KernelSet {
     pub kernels: &'static [Kernel],
     /// Computes any number of rows from as many as the last kernel on.
     pub strip: Option<Strip>,
+    /// Computes a single row.
+    pub single: Option<Single>,
 }
 
 impl KernelSet {
@@ -182,8 +185,11 @@ unsafe fn accumulate<S: Simd, const MR: usize, const NV: usize>(
         // Larger tiles keep the decoders busy with products, and have rows enough to wait for the weights once.
         if S::LANES >= 16 && MR <= 10 {
             while d + 1 < len {
-                s.prefetch_far(next);
-                s.prefetch_far(next.wrapping_add(LINE));
+                // As many rows as one tile holds have no second tile that would need them.
+                if 2 * MR >= MOST_ROWS {
+                    s.prefetch_far(next);
+                    s.prefetch_far(next.wrapping_add(LINE));
+                }
                 multiply::<S, MR, NV>(s, acc, rows, d, w, w_stride);
                 multiply::<S, MR, NV>(s, acc, rows, d + 1, w.add(w_stride), w_stride);
                 (w, next, d) = (w.add(2 * w_stride), next.wrapping_add(2 * LINE), d + 2);

@@ -15,6 +15,7 @@ pub(crate) mod packed_kernels;
 pub(crate) mod parts;
 mod reach;
 mod rows;
+mod single;
 mod strip;
 pub(crate) mod table;
 

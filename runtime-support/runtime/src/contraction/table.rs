@@ -23,6 +23,9 @@ pub(crate) struct Row {
 }
 
 impl Row {
+    /// Not tabled yet; all taps valid.
+    pub const START: Row = Row { a: 0, out: 0, residual: 0, first: [0; 3], count: [0; 3], inside: true };
+
     /// First valid index of the tap axis of bound `b`, and the number of valid ones.
     #[inline(always)]
     pub fn valid(&self, b: usize) -> (u16, u16) {
@@ -33,8 +36,8 @@ impl Row {
 /// The rows of one block.
 pub(crate) type Block = [Row; BLOCK];
 
-/// Nothing tabled yet; all taps valid.
-pub(crate) const EMPTY: Block = [Row { a: 0, out: 0, residual: 0, first: [0; 3], count: [0; 3], inside: true }; BLOCK];
+/// Nothing tabled yet.
+pub(crate) const EMPTY: Block = [Row::START; BLOCK];
 
 /// Bit i set: row i is not in the padding at this index of tap axis `axis`.
 #[inline(always)]
@@ -58,7 +61,7 @@ pub(crate) fn step(index: usize, stride: isize) -> isize {
 }
 
 /// Tables the addresses of rows `first..first + n`.
-pub(crate) fn fill(c: &Contraction, block: &mut Block, first: usize, n: usize) {
+pub(crate) fn fill(c: &Contraction, block: &mut [Row], first: usize, n: usize) {
     let [_, r1, r2, r3] = c.rows;
     let (rest, i3) = divide(first, r3.extent);
     let (rest, i2) = divide(rest, r2.extent);
@@ -85,7 +88,7 @@ pub(crate) fn fill(c: &Contraction, block: &mut Block, first: usize, n: usize) {
 
 /// Tables the rows from `index` on, along axis `fast`.
 fn fill_line(c: &Contraction, fast: usize, index: &[usize; 4], line: &mut [Row]) {
-    let mut row = Row { a: 0, out: 0, residual: 0, first: [0; 3], count: [0; 3], inside: true };
+    let mut row = Row::START;
     for (axis, index) in c.rows.iter().zip(index) {
         // Wrapping: intermediate sums may leave the address space of small machines, the final ones do not.
         row.a = row.a.wrapping_add(step(*index, axis.a));

@@ -196,6 +196,7 @@ impl Run<'_> {
                         accumulate: false,
                         clamp: None,
                         rows_are_apart: true,
+                        back: false,
                         steps: None,
                     };
                     let at = self.data.wrapping_add(position * self.shape.data_plane() + first * padded(c.depth));
