@@ -37,11 +37,13 @@ impl Job<'_> {
         rows: &[Row],
         cols: &Range<usize>,
     ) -> Option<(&'static KernelSet, &'static Single, usize)> {
-        let set = kernels.first()?;
+        if rows.len() != 1 || self.accumulate || !is_plain(self.c) {
+            return None;
+        }
+        let set = kernels.first().filter(|set| set.cols == self.c.panel)?;
         let single = set.single.as_ref()?;
-        let fits = rows.len() == 1 && self.c.panel == set.cols && !self.accumulate && is_plain(self.c);
         let columns = cols.end.min(self.c.cols).saturating_sub(cols.start);
-        fits.then_some((set, single, floor_div_usize(columns, set.cols * single.panels)))
+        Some((set, single, floor_div_usize(columns, set.cols * single.panels)))
     }
 
     /// One row against a group of panels from column `first_col` on, whose weights begin at `w`.
