@@ -17,6 +17,8 @@ const BLOCK_BYTES: usize = 1600 * 1024;
 const NEXT_FLOATS: usize = 80 * 1024;
 /// Weights that the second-level cache holds beside the data.
 const LIGHT: usize = 64 * 1024;
+/// Rows that are tabled without a whole block.
+const FEW: usize = 8;
 /// Multiply-adds that take a microsecond.
 const WORK: usize = 64 * 1024;
 
@@ -54,8 +56,8 @@ pub(super) unsafe fn run(
                 unsafe { job.run(kernels, block, rows, cols, shared.epilogue.then) };
             }
         };
-        // Making a block takes as long as some products of a single row.
-        if c.m() == 1 { work(&mut [Row::START]) } else { work(&mut { EMPTY }) }
+        // Making a whole block takes as long as some products of few rows.
+        if c.m() <= FEW { work(&mut [Row::START; FEW]) } else { work(&mut { EMPTY }) }
     });
 }
 

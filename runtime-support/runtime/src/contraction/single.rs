@@ -10,11 +10,14 @@
 use super::Contraction;
 use super::Then;
 use super::job::{Job, Place};
-use super::kernel::{Args, Kernel, KernelSet, Kernels, finish};
+use super::kernel::{Args, Kernel, KernelSet, Kernels, LINE, finish};
 use super::table::Row;
 use crate::math::floor_div_usize;
 use crate::simd::Simd;
 use core::ops::Range;
+
+/// Lines of the row that are fetched before the first product.
+const MOST_LINES: usize = 64;
 
 /// A kernel that multiplies one row with several panels, each as wide as the kernels of its set.
 pub(crate) struct Single {
@@ -81,6 +84,10 @@ pub(super) unsafe fn single<S: Simd, const NV: usize, const ALL: usize>(s: S, ar
     let a = args.a.wrapping_offset(rows[0].a);
     let mut acc = [[s.splat(0.0); ALL]; 1];
     let (mut w, mut d) = (args.w, 0);
+    // Another thread may have made the row: its lines come together, not one after the other.
+    for line in 0..floor_div_usize(k, LINE).min(MOST_LINES) {
+        s.prefetch(a.wrapping_add(line * LINE));
+    }
     // SAFETY: the caller promises k elements of the row and k rows of weights in each panel.
     unsafe {
         let mut multiply = |d: usize, w: *const f32| {
