@@ -13,6 +13,7 @@ mod layout;
 mod pack_rows;
 mod scale_weights;
 mod select;
+mod update;
 
 use super::Pass;
 use crate::program::Program;
@@ -71,4 +72,9 @@ pub const PASSES: &[Pass<Program>] = &[
         run: chain::chain_kernels,
     },
     Pass { name: "pack_rows", reason: "kernels in chains see too few rows to gain by it", run: pack_rows::pack_rows },
+    Pass {
+        name: "update_in_place",
+        reason: "chains compute lines twice, and packed rows may leave parts of sums in the result",
+        run: update::update_in_place,
+    },
 ];

@@ -51,7 +51,7 @@ pub(super) unsafe fn run(
                 let part = if cx.is_back() { range.end - 1 - i } else { range.start + i };
                 let (batch, rows, cols) = parts.part(part);
                 let job = Job::new(c, batch, shared.a, shared.w, shared.out, &shared.epilogue);
-                let job = Job { back: cx.is_back(), ..job };
+                let job = Job { back: cx.is_back(), ..job }.updating();
                 // SAFETY: promised by the caller; parts are disjoint.
                 unsafe { job.run(kernels, block, rows, cols, shared.epilogue.then) };
             }
@@ -151,9 +151,9 @@ impl Job<'_> {
                 Args { w: w.wrapping_add(at), w_stride: width, next: w, ..self.args(rows, first_col + at, cols) };
             // SAFETY: promised by the caller; the kernels are of the context's instruction set.
             unsafe {
-                if !self.strip(set, &args, (first_row, first_col + at), then) {
-                    self.tiles(set, &args, (first_row, first_col + at), then);
-                }
+                let done = self.strip(set, &args, (first_row, first_col + at), then);
+                let rest = Args { rows: rows.get(done..).unwrap_or_default(), ..args };
+                self.tiles(set, &rest, (first_row + done, first_col + at), then);
             }
             at += set.cols;
         }

@@ -21,6 +21,8 @@ pub(crate) struct Job<'a> {
     pub bias: *const f32,
     pub residual: *const f32,
     pub accumulate: bool,
+    /// The residual is what the result holds: nothing may be computed twice.
+    pub in_place: bool,
     pub clamp: Option<(f32, f32)>,
     /// No two rows of the result overlap.
     pub rows_are_apart: bool,
@@ -57,11 +59,20 @@ impl<'a> Job<'a> {
             bias: bias.unwrap_or(core::ptr::null()),
             residual: residual.unwrap_or(core::ptr::null()),
             accumulate: epilogue.accumulate,
+            in_place: false,
             clamp: epilogue.clamp,
             rows_are_apart: epilogue.then.is_some() && apart(c, 0),
             back: false,
             steps: Steps::of(c),
         }
+    }
+
+    /// Takes the old result as the residual, where its steps are those of the result: kernels add that themselves.
+    pub fn updating(mut self) -> Self {
+        if self.accumulate && self.residual.is_null() && updates(self.c) {
+            (self.residual, self.accumulate, self.in_place) = (self.out.cast_const(), false, true);
+        }
+        self
     }
 
     /// The arguments of a kernel for these rows and `cols` columns from `first` on, straight to the result; operands as the
@@ -160,6 +171,14 @@ impl<'a> Job<'a> {
             }
         }
     }
+}
+
+/// Whether the steps of the residual are those of the result.
+pub(crate) fn updates(c: &Contraction) -> bool {
+    let rows = c.rows.iter().map(|axis| (axis.extent, axis.out, axis.residual));
+    let batches = c.batches.iter().map(|axis| (axis.extent, axis.out, axis.residual));
+    c.residual_offset == c.out_offset
+        && rows.chain(batches).all(|(extent, out, residual)| extent <= 1 || out == residual)
 }
 
 /// Where a tile lies in the result.

@@ -44,6 +44,14 @@ pub(crate) struct Args<'a> {
     pub cols: usize,
 }
 
+impl Args<'_> {
+    /// Whether the residual lies elsewhere than the result.
+    #[inline(always)]
+    pub fn residual_is_apart(&self) -> bool {
+        !self.residual.is_null() && !core::ptr::eq(self.residual, self.out)
+    }
+}
+
 /// A compiled micro-kernel.
 ///
 /// # Safety
@@ -273,7 +281,7 @@ pub(super) unsafe fn tile<S: Simd, const MR: usize, const NV: usize>(s: S, args:
         for row in rows {
             for line in (0..NV * S::LANES).step_by(LINE) {
                 s.prefetch(args.out.wrapping_add(row.out + line));
-                if !args.residual.is_null() {
+                if args.residual_is_apart() {
                     s.prefetch(args.residual.wrapping_add(row.residual + line));
                 }
             }

@@ -1,5 +1,5 @@
 //! Products whose left operand is packed first: blocks of rows, passes over k, panels, tiles.
-use super::job::{Job, Place};
+use super::job::{Job, Place, updates};
 use super::kernel::{Args, LINE};
 use super::pack::panel_width;
 use super::packed_kernel::{PackedSet, PackedTile};
@@ -24,6 +24,12 @@ impl Contraction {
         pass(self.k()).saturating_mul(if m < BLOCK { m } else { BLOCK })
     }
 
+    /// Whether [`Contraction::run_packed`] makes sums of k products without leaving parts of them in the result meanwhile.
+    #[must_use]
+    pub const fn packs_at_once(k: usize) -> bool {
+        k <= pass(k)
+    }
+
     /// As [`Contraction::run`], with the left operand packed in `scratch` first: faster for long sums and many columns. The
     /// result is the same, bit by bit.
     pub fn run_packed(
@@ -36,9 +42,10 @@ impl Contraction {
         epilogue: Epilogue<'_>,
     ) {
         let sets = packed_kernels::of(cx.isa());
-        let whole = floor_mod_usize(self.cols, LINE) == 0 && self.panel >= LINE && !epilogue.accumulate;
-        // Sums that go on later wait in the result.
-        let apart = parts::apart(self, self.batches.len());
+        let whole = floor_mod_usize(self.cols, LINE) == 0 && self.panel >= LINE;
+        // Sums that go on later wait in the result: it must hold nothing else.
+        let free = !epilogue.accumulate || Self::packs_at_once(self.k()) && updates(self);
+        let (whole, apart) = (whole && free, parts::apart(self, self.batches.len()));
         if !whole || !apart || self.k() == 0 || scratch.len() < self.packed_rows_len() {
             return self.run(cx, a, w, out, epilogue);
         }
@@ -72,7 +79,7 @@ unsafe fn run(
     let mut block = EMPTY;
     for b0 in 0..c.batches[0].extent {
         for b1 in 0..c.batches[1].extent {
-            let job = Job::new(c, [b0, b1], a, w, out.as_mut_ptr(), &epilogue);
+            let job = Job::new(c, [b0, b1], a, w, out.as_mut_ptr(), &epilogue).updating();
             let mut first_row = 0;
             while first_row < m {
                 let n = size.min(m - first_row);

@@ -84,10 +84,18 @@ pub(super) unsafe fn packed_tile<S: Simd, const MR: usize, const NV: usize>(s: S
     // SAFETY: promised by the caller.
     unsafe {
         begin::<S, MR, NV>(s, tile, rows, &mut acc);
+        // The result comes from the outer caches while the sums are made: a row at a time, as far as there is time.
+        let mut coming = rows.iter();
+        for row in coming.by_ref().take(MR.saturating_sub(tile.len / LINE)) {
+            fetch::<S, NV>(s, tile, row);
+        }
         let (mut a, mut w, mut next, stride) = (args.a, args.w, args.next, args.w_stride);
         let (together, each) = (together::<S>(), tile.each.max(together::<S>()));
         let mut left = tile.len;
         while left >= LINE {
+            if let Some(row) = coming.next() {
+                fetch::<S, NV>(s, tile, row);
+            }
             let mut lane = 0;
             while lane < LINE {
                 // One at a time: a burst would keep the weights waiting. Never the same line again: a fetch of what is
@@ -128,7 +136,7 @@ pub(super) unsafe fn packed_tile<S: Simd, const MR: usize, const NV: usize>(s: S
     }
 }
 
-/// Takes the sums so far from the result, or fetches it for the end.
+/// Takes the sums so far from the result.
 ///
 /// # Safety
 /// As [`packed_tile`].
@@ -139,22 +147,26 @@ unsafe fn begin<S: Simd, const MR: usize, const NV: usize>(
     rows: &[Row; MR],
     acc: &mut [[S::F32; NV]; MR],
 ) {
-    let args = &tile.args;
     if tile.resumes {
         for i in 0..MR {
             for v in 0..NV {
                 // SAFETY: promised by the caller.
-                acc[i][v] = unsafe { s.load(args.out.wrapping_add(rows[i].out + v * S::LANES)) };
+                acc[i][v] = unsafe { s.load(tile.args.out.wrapping_add(rows[i].out + v * S::LANES)) };
             }
         }
-        return;
     }
-    for row in rows {
-        for line in (0..NV * S::LANES).step_by(LINE) {
+}
+
+/// Fetches a row of the result, and of the residual, that the end of the tile needs.
+#[inline(always)]
+fn fetch<S: Simd, const NV: usize>(s: S, tile: &PackedTile<'_>, row: &Row) {
+    let args = &tile.args;
+    for line in (0..NV * S::LANES).step_by(LINE) {
+        if !tile.resumes {
             s.prefetch(args.out.wrapping_add(row.out + line));
-            if !args.residual.is_null() {
-                s.prefetch(args.residual.wrapping_add(row.residual + line));
-            }
+        }
+        if args.residual_is_apart() && !tile.suspends {
+            s.prefetch(args.residual.wrapping_add(row.residual + line));
         }
     }
 }

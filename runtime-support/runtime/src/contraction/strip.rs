@@ -18,6 +18,7 @@ use super::job::{Job, offset};
 use super::kernel::{Args, KernelSet, LINE};
 use super::{Contraction, Then, Tile};
 use crate::isa::VECTORS;
+use crate::math::floor_mod_usize;
 use crate::simd::{Simd, load_first, store_first};
 
 /// Products per sum up to which strips are worth it: the weights of a strip stay in the first-level cache.
@@ -82,8 +83,8 @@ pub(crate) struct StripArgs {
 pub(crate) type Strip = unsafe fn(&StripArgs);
 
 impl Job<'_> {
-    /// All rows of a block against the columns of a kernel at once; `false`, without writing, where rows or columns do not
-    /// allow it.
+    /// Rows of a block against the columns of a kernel at once: how many, all or none of them, or where the result is updated
+    /// in place those that are computed once.
     ///
     /// # Safety
     /// `args` describes all rows, `first_row` and `first_col` the first ones; the kernels are of the context's instruction
@@ -94,23 +95,25 @@ impl Job<'_> {
         args: &Args<'_>,
         (first_row, first_col): (usize, usize),
         then: Option<Then<'_>>,
-    ) -> bool {
+    ) -> usize {
         if !VECTORS {
-            return false;
+            return 0;
         }
         let rows = args.rows;
-        let (Some(kernel), Some(steps), Some(first)) = (set.strip, self.steps, rows.first()) else { return false };
+        let (Some(kernel), Some(steps), Some(first)) = (set.strip, self.steps, rows.first()) else { return 0 };
         let least = set.kernels.len();
         // Weights that few rows share stream from the outer caches; tiles fetch them ahead.
         let few = rows.len() < least || rows.len() < args.c.depth / 2;
         if few || self.accumulate || !set.writes(args.cols) {
-            return false;
+            return 0;
         }
+        let whole = |rows: usize| rows - floor_mod_usize(rows, least);
+        let end = if self.in_place { whole(rows.len()) } else { rows.len() };
         let mut done = 0;
-        while done < rows.len() {
-            let left = rows.len() - done;
+        while done < end {
+            let left = end - done;
             // No closure sees a row twice.
-            let count = if then.is_none() || left < SEEN + least { left } else { SEEN };
+            let count = if then.is_none() || left < SEEN + least { left } else { whole(SEEN) };
             let strip = StripArgs {
                 a: args.a.wrapping_offset(first.a).wrapping_offset(done as isize * steps.a),
                 a_step: steps.a,
@@ -139,7 +142,7 @@ impl Job<'_> {
             }
             done += count;
         }
-        true
+        end
     }
 }
 
@@ -151,17 +154,19 @@ impl Job<'_> {
 pub(super) unsafe fn strip<S: Simd, const MR: usize, const NV: usize>(s: S, args: &StripArgs) {
     let mut done = 0;
     while done < args.rows {
-        let first = done.min(args.rows.saturating_sub(MR));
+        let last = args.rows.saturating_sub(MR);
         // SAFETY: promised by the caller.
-        unsafe { rows::<S, MR, NV>(s, args, first) };
+        unsafe { rows::<S, MR, NV>(s, args, done.min(last), (done + MR).min(last)) };
         done += MR;
     }
 }
 
+/// MR rows from `first` on; from `next` on follow others.
+///
 /// # Safety
-/// As [`strip`]; there are MR rows from `first` on.
+/// As [`strip`]; there are so many rows.
 #[inline(always)]
-unsafe fn rows<S: Simd, const MR: usize, const NV: usize>(s: S, args: &StripArgs, first: usize) {
+unsafe fn rows<S: Simd, const MR: usize, const NV: usize>(s: S, args: &StripArgs, first: usize, next: usize) {
     let a = args.a.wrapping_offset((first as isize).wrapping_mul(args.a_step));
     let a: [*const f32; MR] = core::array::from_fn(|i| a.wrapping_offset((i as isize).wrapping_mul(args.a_step)));
     let out = args.out.wrapping_add(first * args.out_step);
@@ -169,14 +174,21 @@ unsafe fn rows<S: Simd, const MR: usize, const NV: usize>(s: S, args: &StripArgs
     let mut w = args.w;
     // SAFETY: the caller promises k elements of each row, k weights of each column, and all columns that are stored.
     unsafe {
-        for i in 0..MR {
-            for line in (0..NV * S::LANES).step_by(LINE) {
-                s.prefetch(out.wrapping_add(i * args.out_step + line));
+        // The result and the residual come from the outer caches: a row at a time, because many lines at once keep the
+        // weights waiting, and while the rows before are computed.
+        let paired = S::LANES >= 16;
+        let mut coming = Coming::of(args, if first == 0 || !paired { first } else { next });
+        if first == 0 || !paired {
+            for _ in 0..MR {
+                coming.fetch::<S, NV>(s, args);
             }
         }
-        let mut d = 0;
+        let (mut d, last) = (0, 2 * MR);
         // Two at a time, so that addresses are made once for both, where the registers hold so many weights.
-        while S::LANES >= 16 && d + 1 < args.k {
+        while paired && d + 1 < args.k {
+            if d < last {
+                coming.fetch::<S, NV>(s, args);
+            }
             products::<S, MR, NV, 2>(s, &mut acc, &a, d, w, args.w_stride);
             (w, d) = (w.wrapping_add(2 * args.w_stride), d + 2);
         }
@@ -222,6 +234,34 @@ unsafe fn rows<S: Simd, const MR: usize, const NV: usize>(s: S, args: &StripArgs
                 }
             }
         }
+    }
+}
+
+/// The row that is fetched next.
+struct Coming {
+    out: *const f32,
+    residual: *const f32,
+}
+
+impl Coming {
+    fn of(args: &StripArgs, row: usize) -> Coming {
+        // Where the result is updated in place, it is fetched once.
+        let apart = if core::ptr::eq(args.residual, args.out) { core::ptr::null() } else { args.residual };
+        let residual = offset(apart, row.wrapping_mul(args.residual_step));
+        Coming { out: args.out.wrapping_add(row.wrapping_mul(args.out_step)), residual }
+    }
+
+    /// NV vectors of the row.
+    #[inline(always)]
+    fn fetch<S: Simd, const NV: usize>(&mut self, s: S, args: &StripArgs) {
+        for line in (0..NV * S::LANES).step_by(LINE) {
+            s.prefetch(self.out.wrapping_add(line));
+            if !self.residual.is_null() {
+                s.prefetch(self.residual.wrapping_add(line));
+            }
+        }
+        self.out = self.out.wrapping_add(args.out_step);
+        self.residual = offset(self.residual, args.residual_step);
     }
 }
 
@@ -303,6 +343,13 @@ mod tests {
                     }
                 }
                 assert_eq!(got, want, "{m} x {k} x {n} {:?}", cx.isa());
+                let tight = RowAxis { extent: m, a: (k + gap) as isize, out: n, residual: n };
+                let c = Contraction { rows: [RowAxis::ONE, RowAxis::ONE, RowAxis::ONE, tight], ..c };
+                let apart = Epilogue { residual: Some(residual[..].src()), ..whole };
+                let (mut want, mut got) = (vec![0.0; m * n], residual.clone());
+                c.run(cx, a[..].src(), &w, want[..].dst(), apart);
+                c.run(cx, a[..].src(), &w, got[..].dst(), Epilogue { residual: None, accumulate: true, ..apart });
+                assert_eq!(got, want, "in place, {m} x {k} x {n} {:?}", cx.isa());
             }
         }
     }

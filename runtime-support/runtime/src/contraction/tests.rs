@@ -207,6 +207,11 @@ fn packed_rows_give_the_same_bits() {
             c.run_packed(cx, a[..].src(), &packed, &mut scratch, Dst::from_slice(&mut out), epilogue);
             assert_eq!(want, out, "case {case} {:?} {c:?}", cx.isa());
             assert!(!scratch[0].is_nan(), "taken the direct way");
+            let update = Epilogue { residual: None, accumulate: true, ..epilogue };
+            let (mut direct, mut out) = (residual.clone(), residual.clone());
+            c.run(cx, a[..].src(), &packed, Dst::from_slice(&mut direct), update);
+            c.run_packed(cx, a[..].src(), &packed, &mut scratch, Dst::from_slice(&mut out), update);
+            assert_eq!((&want, &want), (&direct, &out), "in place, case {case} {:?} {c:?}", cx.isa());
         }
     }
 }

@@ -194,6 +194,7 @@ impl Run<'_> {
                         bias: core::ptr::null(),
                         residual: core::ptr::null(),
                         accumulate: false,
+                        in_place: false,
                         clamp: None,
                         rows_are_apart: true,
                         back: false,
