@@ -15,6 +15,7 @@ mod print;
 pub mod recognise;
 mod rename;
 pub mod reshape;
+pub mod rows;
 pub mod state;
 pub mod symbolic;
 mod verify;
@@ -23,6 +24,7 @@ pub use attention::Attention;
 pub use bands::Chain;
 pub use kernel::Kernel;
 pub use nest::{Access, Axis, Bound, Nest, Reduction};
+pub use rows::Rows;
 pub use verify::{scalar_types, verify};
 
 use crate::dim::{Dim, Variable, product};
@@ -100,6 +102,8 @@ pub enum StepKind {
     Chain(Chain),
     /// Products, their softmax, and the sums that it weighs, a few rows at a time.
     Attention(Box<Attention>),
+    /// Nests that run in turn, row by row.
+    Rows(Rows),
     /// `to` holds the elements of `from` in the same row-major order under other dimensions.
     Reshape {
         /// Source.
@@ -144,6 +148,7 @@ impl StepKind {
             StepKind::Nest(_) | StepKind::Kernel(_) => "nest",
             StepKind::Chain(_) => "chain",
             StepKind::Attention(_) => "attention",
+            StepKind::Rows(_) => "rows",
             StepKind::Reshape { .. } => "copy",
             StepKind::Call(call) => call.function.name,
             StepKind::If { .. } => "if",
@@ -326,6 +331,7 @@ impl Program {
                     | StepKind::Kernel(_)
                     | StepKind::Chain(_)
                     | StepKind::Attention(_)
+                    | StepKind::Rows(_)
                     | StepKind::Reshape { .. }
                     | StepKind::Size { .. } => {}
                     StepKind::Call(call) => call.inputs.iter().chain(&call.outputs).for_each(fix),
@@ -377,6 +383,7 @@ impl Step {
             StepKind::Kernel(kernel) => kernel.accesses(&mut reads, &mut writes),
             StepKind::Chain(chain) => chain.accesses(&mut reads, &mut writes),
             StepKind::Attention(attention) => attention.accesses(&mut reads, &mut writes),
+            StepKind::Rows(rows) => rows.accesses(&mut reads, &mut writes),
             StepKind::Reshape { from, to } => {
                 reads.push(*from);
                 writes.push(*to);

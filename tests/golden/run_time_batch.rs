@@ -7,7 +7,7 @@ pub mod run_time_batch {
     ::include_ir::__private::v1::declare_model! {
         #[doc = " The working memory of the model `case`."] #[doc = ""] #[doc =
         " On a host make it with `boxed()`: as a local variable it may overflow the stack."]
-        pub struct Model : Memory < 640, 0 >
+        pub struct Model : Memory < 576, 0 >
     }
     #[allow(unused_imports)]
     pub use self::generated::{
@@ -29,7 +29,7 @@ pub mod run_time_batch {
         use ::include_ir::__private::v1 as rt;
         use rt::{View as _, ViewMut as _, ViewRow as _, ViewRowMut as _};
         /// Bytes of working memory, part of the model.
-        pub const ARENA_BYTES: usize = 640;
+        pub const ARENA_BYTES: usize = 576;
         /// Bytes that last from run to run, part of the model.
         pub const STATE_BYTES: usize = 0;
         /// Bytes of weights, without the header of the file.
@@ -158,7 +158,7 @@ pub mod run_time_batch {
                 let weights = &super::WEIGHTS;
                 steps_0(cx, arena, inputs, weights, dims);
                 let (output_0, output_1) = arena
-                    .read::<(rt::R<[f32; 48], 192>, rt::R<[f32; 48], 0>)>();
+                    .read::<(rt::R<[f32; 48], 192>, rt::R<[f32; 48], 384>)>();
                 Ok(Outputs {
                     out0: rt::TensorView::new(output_0.span(0, d0 * 6), [d0, 3, 2]),
                     out1: rt::TensorView::new(output_1.span(0, d0 * 6), [d0, 6]),
@@ -234,42 +234,11 @@ pub mod run_time_batch {
                 },
             );
         }
-        /// Softmax `Softmax_12`: f32[d0, 6] -> f32[d0, 1], line 160
+        /// Softmax `Softmax_12`: f32[d0, 6] -> f32[d0, 6], line 160
         fn softmax_12(
             cx: rt::Cx<'_>,
             dims: &[usize; 1],
             x: &[f32; 48],
-            y: &mut [f32; 8],
-        ) {
-            let [d0] = *dims;
-            cx.vectorize(
-                #[inline(always)]
-                || {
-                    rt::nest::map(
-                        d0,
-                        #[inline(always)]
-                        |i0| {
-                            let x_0 = x.row::<6>(i0 * 6);
-                            let total = rt::nest::max(
-                                6,
-                                #[inline(always)]
-                                |k2| {
-                                    let v0 = x_0.at(k2);
-                                    v0
-                                },
-                            );
-                            y.put(i0, total);
-                        },
-                    );
-                },
-            );
-        }
-        /// Softmax `Softmax_12`: f32[d0, 6] f32[d0, 1] -> f32[d0, 6], line 160
-        fn softmax_12_2(
-            cx: rt::Cx<'_>,
-            dims: &[usize; 1],
-            x: &[f32; 48],
-            x2: &[f32; 8],
             y: &mut [f32; 48],
         ) {
             let [d0] = *dims;
@@ -280,75 +249,49 @@ pub mod run_time_batch {
                         d0,
                         #[inline(always)]
                         |i0| {
-                            let x_0 = x.row::<6>(i0 * 6);
-                            let v1 = x2.at(i0);
-                            let y_row = y.row_mut::<6>(i0 * 6);
-                            for j in 0..6usize {
-                                let v0 = x_0.at(j);
-                                let v2 = v0 - v1;
-                                let v5 = v2 < (-87f32);
-                                let v6 = rt::math::exp(v2);
-                                let v7 = if v5 { 0f32 } else { v6 };
-                                y_row.put(j, v7);
+                            let s = {
+                                let x_0 = x.row::<6>(i0 * 6);
+                                let total = rt::nest::max(
+                                    6,
+                                    #[inline(always)]
+                                    |k2| {
+                                        let v0 = x_0.at(k2);
+                                        v0
+                                    },
+                                );
+                                total
+                            };
+                            {
+                                let x_0 = x.row::<6>(i0 * 6);
+                                let y_row = y.row_mut::<6>(i0 * 6);
+                                for j in 0..6usize {
+                                    let v0 = x_0.at(j);
+                                    let v2 = v0 - s;
+                                    let v5 = v2 < (-87f32);
+                                    let v6 = rt::math::exp(v2);
+                                    let v7 = if v5 { 0f32 } else { v6 };
+                                    y_row.put(j, v7);
+                                }
                             }
-                        },
-                    );
-                },
-            );
-        }
-        /// Softmax `Softmax_12`: f32[d0, 6] -> f32[d0, 1], line 160
-        fn softmax_12_3(
-            cx: rt::Cx<'_>,
-            dims: &[usize; 1],
-            x: &[f32; 48],
-            y: &mut [f32; 8],
-        ) {
-            let [d0] = *dims;
-            cx.vectorize(
-                #[inline(always)]
-                || {
-                    rt::nest::map(
-                        d0,
-                        #[inline(always)]
-                        |i0| {
-                            let x_0 = x.row::<6>(i0 * 6);
-                            let total = rt::nest::sum(
-                                6,
-                                #[inline(always)]
-                                |k2| {
-                                    let v0 = x_0.at(k2);
-                                    v0
-                                },
-                            );
-                            y.put(i0, total);
-                        },
-                    );
-                },
-            );
-        }
-        /// Softmax `Softmax_12`: f32[d0, 6] f32[d0, 1] -> f32[d0, 6], line 160
-        fn softmax_12_4(
-            cx: rt::Cx<'_>,
-            dims: &[usize; 1],
-            x: &[f32; 8],
-            x2: &[f32; 48],
-            y: &mut [f32; 48],
-        ) {
-            let [d0] = *dims;
-            cx.vectorize(
-                #[inline(always)]
-                || {
-                    rt::nest::map(
-                        d0,
-                        #[inline(always)]
-                        |i0| {
-                            let v0 = x.at(i0);
-                            let x2_1 = x2.row::<6>(i0 * 6);
-                            let y_row = y.row_mut::<6>(i0 * 6);
-                            for j in 0..6usize {
-                                let v1 = x2_1.at(j);
-                                let v2 = v1 / v0;
-                                y_row.put(j, v2);
+                            let s2 = {
+                                let y_0 = y.row::<6>(i0 * 6);
+                                let total = rt::nest::sum(
+                                    6,
+                                    #[inline(always)]
+                                    |k2| {
+                                        let v0 = y_0.at(k2);
+                                        v0
+                                    },
+                                );
+                                total
+                            };
+                            {
+                                let y_row = y.row_mut::<6>(i0 * 6);
+                                for j in 0..6usize {
+                                    let v1 = y_row.at(j);
+                                    let v2 = v1 / s2;
+                                    y_row.put(j, v2);
+                                }
                             }
                         },
                     );
@@ -381,39 +324,9 @@ pub mod run_time_batch {
                 transpose_18(cx, dims, x, y);
             }
             {
-                // Softmax `Softmax_12`: f32[d0, 6] -> f32[d0, 1], line 160
-                let (x, y) = arena.get::<(rt::R<[f32; 48], 0>, rt::W<[f32; 8], 576>)>();
+                // Softmax `Softmax_12`: f32[d0, 6] -> f32[d0, 6], line 160
+                let (x, y) = arena.get::<(rt::R<[f32; 48], 0>, rt::W<[f32; 48], 384>)>();
                 softmax_12(cx, dims, x, y);
-            }
-            {
-                // Softmax `Softmax_12`: f32[d0, 6] f32[d0, 1] -> f32[d0, 6], line 160
-                let (x, x2, y) = arena
-                    .get::<
-                        (
-                            rt::R<[f32; 48], 0>,
-                            rt::R<[f32; 8], 576>,
-                            rt::W<[f32; 48], 384>,
-                        ),
-                    >();
-                softmax_12_2(cx, dims, x, x2, y);
-            }
-            {
-                // Softmax `Softmax_12`: f32[d0, 6] -> f32[d0, 1], line 160
-                let (x, y) = arena
-                    .get::<(rt::R<[f32; 48], 384>, rt::W<[f32; 8], 576>)>();
-                softmax_12_3(cx, dims, x, y);
-            }
-            {
-                // Softmax `Softmax_12`: f32[d0, 6] f32[d0, 1] -> f32[d0, 6], line 160
-                let (x, x2, y) = arena
-                    .get::<
-                        (
-                            rt::R<[f32; 8], 576>,
-                            rt::R<[f32; 48], 384>,
-                            rt::W<[f32; 48], 0>,
-                        ),
-                    >();
-                softmax_12_4(cx, dims, x, x2, y);
             }
         }
     }

@@ -281,7 +281,7 @@ fn computed(program: &Program, name: &str) -> Vec<String> {
 
 fn kind(step: &Step) -> String {
     match &step.kind {
-        StepKind::Nest(_) => "loops".to_owned(),
+        StepKind::Nest(_) | StepKind::Rows(_) => "loops".to_owned(),
         StepKind::Kernel(kernel) => match kernel.kind {
             KernelKind::Contraction { .. } => "contraction".to_owned(),
             KernelKind::Window { op: WindowOp::Depthwise, .. } => "depthwise window".to_owned(),

@@ -31,6 +31,7 @@ pub(super) fn step_flops(kind: &StepKind) -> u64 {
         StepKind::Attention(attention) => {
             attention.nests().fold(0, |sum: u64, nest| sum.saturating_add(nest_flops(nest)))
         }
+        StepKind::Rows(rows) => rows.nests.iter().fold(0, |sum: u64, nest| sum.saturating_add(nest_flops(nest))),
         _ => 0,
     }
 }

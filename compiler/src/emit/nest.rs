@@ -20,21 +20,61 @@ const ACCUMULATORS: usize = 256;
 /// # Errors
 /// A nest that the verifier would refuse.
 pub fn body(program: &Program, views: &Views, nest: &Nest) -> Result<TokenStream, Diagnostic> {
-    let mut physical = Physical::new(program, views, nest)?;
-    match physical.reduction {
-        None => map(program, views, &mut physical),
-        Some(_) => match reduction_form(program, views, &mut physical) {
-            Form::Accumulators => accumulate(program, views, &physical),
-            Form::Rows => reduce(program, views, &physical, true),
-            Form::Elements => reduce(program, views, &physical, false),
-        },
+    whole(program, views, &mut Physical::new(program, views, nest)?)
+}
+
+fn whole(program: &Program, views: &Views, physical: &mut Physical) -> Result<TokenStream, Diagnostic> {
+    // One long row has no iterations to divide.
+    if let ([axis], None) = (&physical.maps[..], physical.reduction)
+        && split::worthwhile(split::cost_of(physical))
+        && let Some(row) = physical.extents.get(*axis).and_then(Dim::as_usize).and_then(split::row)
+    {
+        physical.split(*axis, row as i64);
+    }
+    let cost = split::cost_of(physical);
+    let Written { nodes, axes, rows, body } = written(program, views, physical, &[])?;
+    Ok(loops(&nodes, &axes, rows, cost, &body))
+}
+
+/// A nest but for the loops over some of its map axes.
+pub(super) struct Written<'a> {
+    /// Its nodes, with names for the axes.
+    pub nodes: Nodes<'a>,
+    /// Map axes over which loops are missing, slowest first.
+    pub axes: Vec<usize>,
+    /// Whether the body has loops.
+    pub rows: bool,
+    /// What such a loop repeats.
+    pub body: TokenStream,
+}
+
+/// Writes a nest inside loops over the axes `outer`, which are none of its map axes any more. The body is the value for the row
+/// where `views` have a variable for it.
+///
+/// # Errors
+/// A nest that the verifier would refuse.
+pub(super) fn written<'a>(
+    program: &'a Program,
+    views: &'a Views,
+    physical: &'a mut Physical,
+    outer: &[usize],
+) -> Result<Written<'a>, Diagnostic> {
+    let form = physical.reduction.map(|_| reduction_form(program, views, physical));
+    let mut nodes = Nodes::new(program, views, physical);
+    name_axes(&mut nodes, outer, "i");
+    match form {
+        None => map(nodes),
+        Some(Form::Accumulators) => accumulate(nodes),
+        Some(Form::Rows) => reduce(nodes, true),
+        Some(Form::Elements) => reduce(nodes, false),
     }
 }
 
 /// All loops of a nest, those over `axes` around a body, in parts for threads where that is worth while. `rows` says that
 /// the body has loops.
-fn loops(nodes: &Nodes, axes: &[usize], rows: bool, body: &TokenStream) -> TokenStream {
-    match Parts::of(nodes, axes, rows) {
+/// `cost` is that of all of them.
+pub(super) fn loops(nodes: &Nodes, axes: &[usize], rows: bool, cost: i64, body: &TokenStream) -> TokenStream {
+    match Parts::of(nodes, axes, rows, cost) {
         Some(parts) => {
             let inner = around(nodes, axes.get(parts.axes..).unwrap_or_default(), "i", body);
             parts.around(nodes, axes, "i", &inner)
@@ -110,7 +150,7 @@ fn reduction_form(program: &Program, views: &Views, physical: &mut Physical) -> 
 }
 
 /// Loops over `axes` around a body; the loop variables are named in `nodes` before the body is made.
-fn around(nodes: &Nodes, axes: &[usize], prefix: &str, body: &TokenStream) -> TokenStream {
+pub(super) fn around(nodes: &Nodes, axes: &[usize], prefix: &str, body: &TokenStream) -> TokenStream {
     let extent = |axis: &usize| nodes.physical.extents.get(*axis).map_or_else(|| quote!(0), |e| nodes.scope.index(e));
     let name = |axis: &usize| format_ident!("{prefix}{axis}");
     match axes {
@@ -126,7 +166,7 @@ fn around(nodes: &Nodes, axes: &[usize], prefix: &str, body: &TokenStream) -> To
     }
 }
 
-fn name_axes(nodes: &mut Nodes, axes: &[usize], prefix: &str) {
+pub(super) fn name_axes(nodes: &mut Nodes, axes: &[usize], prefix: &str) {
     axes.iter().for_each(|axis| nodes.name_axis(*axis, format_ident!("{prefix}{axis}")));
 }
 
@@ -140,18 +180,10 @@ fn inner_of(physical: &Physical, axis: usize, name: &str) -> Inner {
 }
 
 /// A nest without reduction.
-fn map(program: &Program, views: &Views, physical: &mut Physical) -> Result<TokenStream, Diagnostic> {
-    // One long row has no iterations to divide.
-    if let [axis] = physical.maps[..]
-        && split::worthwhile(&physical.extents, &physical.nodes)
-        && let Some(row) = physical.extents.get(axis).and_then(Dim::as_usize).and_then(split::row)
-    {
-        physical.split(axis, row as i64);
-    }
-    let physical = &*physical;
-    let mut nodes = Nodes::new(program, views, physical);
+fn map(mut nodes: Nodes) -> Result<Written, Diagnostic> {
+    let physical = nodes.physical;
     let needed = physical.stored();
-    let element = program.buffer(physical.target).element;
+    let element = nodes.program.buffer(physical.target).element;
     name_axes(&mut nodes, &physical.maps, "i");
     if let Some((last, outer)) = physical.maps.split_last() {
         let inner = inner_of(physical, *last, "j");
@@ -163,31 +195,35 @@ fn map(program: &Program, views: &Views, physical: &mut Physical) -> Result<Toke
             let spans = [block.spans, target.spans].concat();
             let inner_loop = nodes.inner_loop(&inner, &spans, &quote!(#inside #row.put(#at, #value);));
             let (rows, bind) = (block.before, target.before);
-            return Ok(loops(&nodes, outer, true, &quote!(#rows #bind #inner_loop)));
+            let body = quote!(#rows #bind #inner_loop);
+            return Ok(Written { nodes, axes: outer.to_vec(), rows: true, body });
         }
         name_axes(&mut nodes, &physical.maps, "i");
     }
     let block = nodes.block(&|i| needed[i], None)?;
     let store = put(&nodes, element);
     let before = block.before;
-    Ok(loops(&nodes, &physical.maps, false, &quote!(#before #store)))
+    Ok(Written { nodes, axes: physical.maps.clone(), rows: false, body: quote!(#before #store) })
 }
 
 fn target_row(nodes: &Nodes) -> Ident {
     nodes.target.as_ref().map_or_else(|| format_ident!("missing"), |(_, row)| row.clone())
 }
 
-/// Stores the result at its address.
+/// Stores the result at its address; the value that would be read from there, if it has none.
 fn put(nodes: &Nodes, element: crate::element::ElementType) -> TokenStream {
+    if nodes.views.number(nodes.physical.target).is_some() {
+        return unparen(types::widen(element, nodes.stored(nodes.physical.result, element)));
+    }
     let name = nodes.views.name(nodes.physical.target);
     let (address, value) = (nodes.scope.index(&nodes.physical.store), nodes.stored(nodes.physical.result, element));
     quote!(#name.put(#address, #value);)
 }
 
 /// A reduction by the lanes of the runtime.
-fn reduce(program: &Program, views: &Views, physical: &Physical, rows: bool) -> Result<TokenStream, Diagnostic> {
+fn reduce(mut nodes: Nodes, rows: bool) -> Result<Written, Diagnostic> {
+    let physical = nodes.physical;
     let Some(reduction) = physical.reduction else { return Err(Diagnostic::internal("a reduction is missing")) };
-    let mut nodes = Nodes::new(program, views, physical);
     name_axes(&mut nodes, &physical.maps, "i");
     let (before, varying) = (physical.reduced(), physical.depends_on(&physical.reduces));
     let hoisted = nodes.block(&|i| before[i] && !varying[i], None)?.before;
@@ -218,9 +254,10 @@ fn reduce(program: &Program, views: &Views, physical: &Physical, rows: bool) -> 
     };
     let after = physical.stored();
     let post = nodes.block(&|i| after[i] && (!before[i] || varying[i]), None)?.before;
-    let element = program.buffer(physical.target).element;
+    let element = nodes.program.buffer(physical.target).element;
     let store = put(&nodes, element);
-    Ok(loops(&nodes, &physical.maps, true, &quote!(#hoisted #total #post #store)))
+    let body = quote!(#hoisted #total #post #store);
+    Ok(Written { nodes, axes: physical.maps.clone(), rows: true, body })
 }
 
 /// Rows of run-time length cut to one length.
@@ -246,11 +283,11 @@ fn reduce_name(function: ReduceFn, suffix: &str) -> Ident {
 }
 
 /// A reduction into a row of accumulators, one per contiguous element of the result.
-fn accumulate(program: &Program, views: &Views, physical: &Physical) -> Result<TokenStream, Diagnostic> {
+fn accumulate(mut nodes: Nodes) -> Result<Written, Diagnostic> {
+    let physical = nodes.physical;
     let (Some(reduction), Some((last, outer))) = (physical.reduction, physical.maps.split_last()) else {
         return Err(Diagnostic::internal("a row reduction without rows"));
     };
-    let mut nodes = Nodes::new(program, views, physical);
     let inner = inner_of(physical, *last, "j");
     let at = inner.name.clone();
     let width = nodes.width(&inner);
@@ -272,14 +309,14 @@ fn accumulate(program: &Program, views: &Views, physical: &Physical) -> Result<T
     let Some(target) = nodes.bind_target(&inner) else { return Err(Diagnostic::internal("a row that is no row")) };
     let after = physical.stored();
     let post = nodes.block(&|i| after[i], Some(&inner))?;
-    let element = program.buffer(physical.target).element;
+    let element = nodes.program.buffer(physical.target).element;
     let (row, stored, inside) = (target_row(&nodes), nodes.stored(physical.result, element), &post.inside);
     let totals = (quote!(&total), quote!(&acc));
     let storing = nodes.inner_loop_beside(&inner, &post.spans, Some(totals), &quote!(#inside #row.put(#at, #stored);));
     let identity = types::constant(identity(reduction.function, ty));
     let (rows, bind) = (post.before, target.before);
     let body = quote!(let mut acc = [#identity; #width]; #hoisted #sums #rows #bind #storing);
-    Ok(loops(&nodes, outer, true, &body))
+    Ok(Written { nodes, axes: outer.to_vec(), rows: true, body })
 }
 
 /// One step of a reduction.
@@ -319,5 +356,5 @@ fn identity(function: ReduceFn, ty: ScalarType) -> Const {
 /// # Errors
 /// Buffers whose dimensions are unknown.
 pub fn reshape(program: &Program, views: &Views, from: BufferId, to: BufferId) -> Result<TokenStream, Diagnostic> {
-    map(program, views, &mut Physical::copy(program, views, from, to))
+    whole(program, views, &mut Physical::copy(program, views, from, to))
 }

@@ -2,7 +2,7 @@
 
 use super::dims::Scope;
 use super::physical::{Physical, stride, with_axis};
-use super::views::{Shape, Views};
+use super::views::{Param, Shape, Views};
 use super::{scalar, types};
 use crate::diag::Diagnostic;
 use crate::dim::Dim;
@@ -85,10 +85,18 @@ impl<'a> Nodes<'a> {
         }
         match self.physical.nodes.get(i) {
             Some(Scalar::Reduced) => self.reduced.clone().unwrap_or_else(|| quote!(total)),
+            Some(node) if let Some(number) = self.number(node) => quote!(#number),
             _ => {
                 let name = format_ident!("v{node}");
                 quote!(#name)
             }
+        }
+    }
+
+    fn number(&self, node: &Scalar) -> Option<&Ident> {
+        match node {
+            Scalar::Load { access, .. } => self.views.number(access.buffer),
+            _ => None,
         }
     }
 
@@ -107,8 +115,9 @@ impl<'a> Nodes<'a> {
         let after = self.after_reduction();
         let mut block = Block::default();
         for i in 0..self.physical.nodes.len() {
-            let trivial = self.physical.literals[i].is_some() || matches!(self.physical.nodes[i], Scalar::Reduced);
-            if !select(i) || trivial {
+            let node = &self.physical.nodes[i];
+            let trivial = self.physical.literals[i].is_some() || matches!(node, Scalar::Reduced);
+            if !select(i) || trivial || self.number(node).is_some() {
                 continue;
             }
             // With an innermost loop, what depends on the accumulator differs from lane to lane.
@@ -133,12 +142,17 @@ impl<'a> Nodes<'a> {
         after
     }
 
+    /// Whether the nest stores into a parameter that it reads: one that computes a number for each row does not.
+    fn overwrites(&self, param: &Param) -> bool {
+        param.written && self.views.number(self.physical.target).is_none()
+    }
+
     /// Binds the row of a load, where it reads contiguous elements.
     fn row(&mut self, i: usize, inner: &Inner, block: &mut Block) -> Result<Option<Row>, Diagnostic> {
         let Scalar::Load { access, bounds, .. } = &self.physical.nodes[i] else { return Ok(None) };
         let Some(address) = access.index.first() else { return Ok(None) };
         let Some(param) = self.views.param(access.buffer) else { return Ok(None) };
-        if param.written {
+        if self.overwrites(param) {
             return Ok(None);
         }
         let unit = stride(address, inner.axis).is_some_and(|s| s.is(1));
@@ -246,7 +260,7 @@ impl<'a> Nodes<'a> {
     /// One element; of a buffer that is overwritten in place, the element that the same iteration stores.
     fn element(&self, buffer: BufferId, address: &Dim, inner: Option<&Inner>) -> Result<TokenStream, Diagnostic> {
         let name = self.views.name(buffer);
-        let written = self.views.param(buffer).is_some_and(|param| param.written);
+        let written = self.views.param(buffer).is_some_and(|param| self.overwrites(param));
         if written && *address != self.physical.store {
             return Err(Diagnostic::internal("an operand is overwritten before it is read"));
         }

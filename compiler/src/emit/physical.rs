@@ -77,8 +77,7 @@ impl Physical {
         physical.drop_trivial_axes();
         physical.drop_proved_bounds();
         if fuse {
-            while physical.fuse_once(true) || physical.fuse_once(false) {}
-            physical.order_maps();
+            physical.fuse_axes();
         }
         Ok(physical)
     }
@@ -184,6 +183,12 @@ impl Physical {
         self.nodes = nodes;
     }
 
+    /// Fuses axes where that is possible, and orders map axes.
+    pub fn fuse_axes(&mut self) {
+        while self.fuse_once(true) || self.fuse_once(false) {}
+        self.order_maps();
+    }
+
     /// Fuses one pair of axes that every expression walks through as if it were one.
     fn fuse_once(&mut self, maps: bool) -> bool {
         let list = if maps { self.maps.clone() } else { self.reduces.clone() };
@@ -191,10 +196,7 @@ impl Physical {
             for (j, inner) in list.iter().enumerate() {
                 // The order of map axes is free, that of reduction axes decides how sums associate.
                 if i != j && (maps || j == i + 1) && self.fusable(*outer, *inner) {
-                    self.extents[*inner] = self.extents[*outer].clone() * &self.extents[*inner];
-                    self.substitute(*outer, &Dim::constant(0));
-                    self.maps.retain(|a| a != outer);
-                    self.reduces.retain(|a| a != outer);
+                    self.fuse_pair(*outer, *inner);
                     return true;
                 }
             }
@@ -202,7 +204,16 @@ impl Physical {
         false
     }
 
-    fn fusable(&self, outer: usize, inner: usize) -> bool {
+    /// Makes two axes the one with the second number.
+    pub fn fuse_pair(&mut self, outer: usize, inner: usize) {
+        self.extents[inner] = self.extents[outer].clone() * &self.extents[inner];
+        self.substitute(outer, &Dim::constant(0));
+        self.maps.retain(|axis| *axis != outer);
+        self.reduces.retain(|axis| *axis != outer);
+    }
+
+    /// Whether every expression walks through both axes as if they were one.
+    pub fn fusable(&self, outer: usize, inner: usize) -> bool {
         let extent = &self.extents[inner];
         let mut fits = true;
         self.for_each_dim(&mut |dim| {

@@ -1,7 +1,7 @@
 //! Loops of a nest in parts for threads, where its slowest iterations store elements that follow each other.
 
 use super::nodes::Nodes;
-use super::physical::{stride, with_axis};
+use super::physical::{Physical, stride, with_axis};
 use super::views::Shape;
 use crate::dim::{Dim, product};
 use crate::program::nest::Scalar;
@@ -41,25 +41,26 @@ fn cost_of_nodes(nodes: &[Scalar]) -> i64 {
     nodes.iter().map(cost).sum::<i64>().max(1)
 }
 
-/// Whether a nest is worth dividing.
-pub(super) fn worthwhile(extents: &[Dim], nodes: &[Scalar]) -> bool {
-    product(extents).upper_bound().saturating_mul(cost_of_nodes(nodes)) >= LEAST
+/// About how many operations all iterations of a nest take.
+pub(super) fn cost_of(physical: &Physical) -> i64 {
+    let axes = physical.maps.iter().chain(&physical.reduces);
+    let extents: Vec<Dim> = axes.filter_map(|axis| physical.extents.get(*axis).cloned()).collect();
+    product(&extents).upper_bound().saturating_mul(cost_of_nodes(&physical.nodes))
+}
+
+/// Whether a step of this cost is worth dividing.
+pub(super) fn worthwhile(cost: i64) -> bool {
+    cost >= LEAST
 }
 
 impl Parts {
     /// How to divide the loops over `axes`, slowest first, if that is possible and worth while. `rows` says that there are
-    /// further loops inside.
-    pub fn of(nodes: &Nodes, axes: &[usize], rows: bool) -> Option<Parts> {
+    /// further loops inside, `total` what all iterations cost.
+    pub fn of(nodes: &Nodes, axes: &[usize], rows: bool, total: i64) -> Option<Parts> {
         let physical = nodes.physical;
-        let extents: Vec<Dim> = physical
-            .maps
-            .iter()
-            .chain(&physical.reduces)
-            .filter_map(|axis| physical.extents.get(*axis).cloned())
-            .collect();
         let param = nodes.views.param(physical.target)?;
         let Shape::Run(len) = param.shape else { return None };
-        if !worthwhile(&extents, &physical.nodes) {
+        if !worthwhile(total) {
             return None;
         }
         // The last loop stays one over a plain range if it is the innermost.
@@ -82,7 +83,6 @@ impl Parts {
                 && usize::try_from(bound).ok().and_then(|n| n.checked_mul(stride)).is_some_and(|end| end <= len)
                 && bound > 1
             {
-                let total = product(&extents).upper_bound().saturating_mul(cost_of_nodes(&physical.nodes));
                 found = Some(Parts { axes: i + 1, stride, count: count.clone(), cost: (total / bound).max(1) });
             }
             step = Some(own);

@@ -4,12 +4,12 @@ use super::comments::Comments;
 use super::interface::Interface;
 use super::names::{Names, comment};
 use super::views::{Param, Shape, Views};
-use super::{EmitOptions, attention, call, chain, cost, dims, kernel, nest, types};
+use super::{EmitOptions, attention, call, chain, cost, dims, kernel, nest, rows, types};
 use crate::diag::{Diagnostic, codes, quote as quoted};
 use crate::output::StepInfo;
 use crate::plan::{Plan, Space};
 use crate::program::nest::Scalar;
-use crate::program::{Attention, Block, BufferId, Chain, Kernel, Program, Step, StepKind};
+use crate::program::{Attention, Block, BufferId, Chain, Kernel, Program, Rows, Step, StepKind};
 use proc_macro2::{Ident, Literal, TokenStream};
 use quote::{format_ident, quote};
 use std::collections::BTreeMap;
@@ -119,6 +119,7 @@ impl<'a> Steps<'a> {
             StepKind::Kernel(kernel) => self.kernel(kernel)?,
             StepKind::Chain(chain) => self.chain(chain)?,
             StepKind::Attention(attention) => self.attention(attention)?,
+            StepKind::Rows(rows) => self.rows(rows)?,
             StepKind::Reshape { from, to } => match self.reshape(*from, *to)? {
                 Some(found) => found,
                 None => return Ok(TokenStream::new()),
@@ -195,6 +196,16 @@ impl<'a> Steps<'a> {
         let nodes: Vec<Scalar> = attention.nodes().cloned().collect();
         let views = Views::new(self.program, self.plan, &self.reads(&nodes, &|_| true), &attention.writes())?;
         let body = attention::body(self.program, &views, attention)?;
+        Ok((views, body))
+    }
+
+    fn rows(&self, rows: &Rows) -> Result<(Views, TokenStream), Diagnostic> {
+        let nodes: Vec<Scalar> = rows.nodes().cloned().collect();
+        let writes: Vec<BufferId> = rows.target().into_iter().collect();
+        let views = Views::new(self.program, self.plan, &self.reads(&nodes, &|_| true), &writes)?;
+        let views = views.with_numbers(&rows.numbers());
+        let empty = views.params.iter().any(|param| param.written && param.run() == 0);
+        let body = if empty { TokenStream::new() } else { rows::body(self.program, &views, rows)? };
         Ok((views, body))
     }
 

@@ -51,6 +51,7 @@ pub struct Views {
     /// In order of the function's parameters.
     pub params: Vec<Param>,
     of: BTreeMap<BufferId, (usize, Dim)>,
+    numbers: BTreeMap<BufferId, Ident>,
 }
 
 impl Views {
@@ -75,6 +76,19 @@ impl Views {
         views.params = order.iter().map(|i| views.params[*i].clone()).collect();
         views.of.values_mut().for_each(|(at, _)| *at = place[*at]);
         Ok(views)
+    }
+
+    /// The same for a step that has variables in place of these buffers.
+    #[must_use]
+    pub fn with_numbers(mut self, buffers: &[BufferId]) -> Self {
+        let name = |i: usize| if i == 0 { format_ident!("s") } else { format_ident!("s{}", i + 1) };
+        self.numbers = buffers.iter().enumerate().map(|(i, buffer)| (*buffer, name(i))).collect();
+        self
+    }
+
+    /// The variable that stands for a buffer.
+    pub fn number(&self, buffer: BufferId) -> Option<&Ident> {
+        self.numbers.get(&buffer)
     }
 
     fn add(

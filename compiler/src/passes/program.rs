@@ -9,6 +9,7 @@ mod fold_scale;
 mod forward;
 mod fuse;
 mod fuse_attention;
+mod fuse_rows;
 mod layout;
 mod pack_rows;
 mod scale_weights;
@@ -71,6 +72,7 @@ pub const PASSES: &[Pass<Program>] = &[
         reason: "needs to know which steps are kernels; memory is planned for a few lines of what they hand on",
         run: chain::chain_kernels,
     },
+    Pass { name: "fuse_rows", reason: "takes what is left between kernels; needs strides", run: fuse_rows::fuse_rows },
     Pass { name: "pack_rows", reason: "kernels in chains see too few rows to gain by it", run: pack_rows::pack_rows },
     Pass {
         name: "update_in_place",

@@ -147,6 +147,11 @@ impl<'a> Walk<'a> {
                 let reads: Vec<BufferId> = attention.nodes().filter_map(needed).collect();
                 self.touch(&reads, &attention.writes());
             }
+            StepKind::Rows(rows) => {
+                let reads: Vec<BufferId> =
+                    rows.nodes().filter_map(|n| super::constants::needed(self.program, n)).collect();
+                self.touch(&reads, &rows.target().into_iter().collect::<Vec<_>>());
+            }
             StepKind::Nest(nest) => {
                 let reads: Vec<BufferId> =
                     nest.nodes.iter().filter_map(|n| super::constants::needed(self.program, n)).collect();

@@ -84,6 +84,17 @@ pub fn replace_nodes(nest: &mut Nest, nodes: Nodes, new: &[Node]) {
     nest.axes.iter_mut().for_each(|axis| axis.extent = renumber_dim(&axis.extent, new, &Dim::axis));
 }
 
+/// Gives a nest its axes in another order, which lists map axes before reduction axes.
+pub fn reorder_axes(nest: &mut Nest, order: &[usize]) {
+    let axis = |old: usize| Dim::axis(order.iter().position(|one| *one == old).unwrap_or(old));
+    let mut nodes = Nodes::default();
+    let new = nodes.copy(nest, &axis, &mut |_, _, _| None);
+    let store = nest.store.index.iter().map(|dim| renumber_dim(dim, &new, &axis)).collect();
+    replace_nodes(nest, nodes, &new);
+    nest.store.index = store;
+    nest.axes = order.iter().filter_map(|old| nest.axes.get(*old).cloned()).collect();
+}
+
 /// Drops nodes on which neither result nor reduction depends.
 pub fn prune(nest: &mut Nest) {
     let mut needed = vec![false; nest.nodes.len()];

@@ -217,6 +217,7 @@ impl<'p> Interpreter<'p> {
                     chain.stages.iter().try_for_each(|stage| self.nest(&stage.kernel.nest))?;
                 }
                 StepKind::Attention(attention) => attention.nests().try_for_each(|nest| self.nest(nest))?,
+                StepKind::Rows(rows) => rows.nests.iter().try_for_each(|nest| self.nest(nest))?,
                 StepKind::Reshape { from, to } => self.reshape(*from, *to)?,
                 StepKind::Call(call) => self.call(call)?,
                 StepKind::If { condition, then, otherwise } => {

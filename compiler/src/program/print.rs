@@ -75,6 +75,12 @@ impl Program {
                 writeln!(f)?;
                 print_kernel(f, &attention.sums, depth + 1)?;
             }
+            StepKind::Rows(rows) => {
+                writeln!(f, "{indent}rows over {} axes", rows.outer)?;
+                for nest in &rows.nests {
+                    write!(f, "{indent}  nest {}", print_nest(nest, depth + 1)?)?;
+                }
+            }
             StepKind::Reshape { from, to } => write!(f, "{indent}b{} = reshape b{}", to.0, from.0)?,
             StepKind::Call(call) => write!(f, "{indent}{}", print_call(call))?,
             StepKind::If { condition, then, otherwise } => {

@@ -16,6 +16,7 @@ impl Step {
                     chain.stages.iter_mut().for_each(|stage| stage.kernel.rename_buffers(new));
                 }
                 StepKind::Attention(attention) => attention.rename_buffers(new),
+                StepKind::Rows(rows) => rows.nests.iter_mut().for_each(|nest| nest.rename_buffers(new)),
                 StepKind::Reshape { from, to } => {
                     *from = new(*from);
                     *to = new(*to);

@@ -1,7 +1,7 @@
 //! Invariants of a program: checked after every pass, so that the pass that breaks one is named.
 
 use super::nest::{Access, Scalar, ScalarType, Unary, scalars_of};
-use super::{Block, BufferId, Kernel, Loop, Nest, Program, StepKind};
+use super::{Block, BufferId, Kernel, Loop, Nest, Program, Rows, StepKind};
 use crate::dim::{Atom, Dim, Variable};
 use crate::graph::SizeSource;
 
@@ -34,6 +34,7 @@ pub fn verify(program: &Program) -> Result<(), String> {
                     attention.softmax.iter().try_for_each(|nest| verify_nest(program, nest))?;
                     verify_kernel(program, &attention.sums)?;
                 }
+                StepKind::Rows(rows) => verify_rows(program, rows)?,
                 StepKind::Reshape { from, to } => verify_reshape(program, *from, *to)?,
                 StepKind::Call(_) => {}
                 StepKind::Size { variable, .. } => verify_size(program, *variable)?,
@@ -89,6 +90,18 @@ fn verify_kernel(program: &Program, kernel: &Kernel) -> Result<(), String> {
         return Err("a kernel does not assign a part to every axis".to_owned());
     }
     kernel.describe(program).map(|_| ()).ok_or_else(|| format!("a {} kernel has no description", kernel.name()))
+}
+
+/// The nests count the same rows.
+fn verify_rows(program: &Program, rows: &Rows) -> Result<(), String> {
+    rows.nests.iter().try_for_each(|nest| verify_nest(program, nest))?;
+    let outer = |nest: &Nest| nest.axes.get(..rows.outer.min(nest.maps)).unwrap_or_default().to_vec();
+    let mut counted = rows.nests.iter().map(outer);
+    let first = counted.next().unwrap_or_default();
+    match first.len() == rows.outer && counted.all(|axes| axes == first) {
+        true => Ok(()),
+        false => Err("nests of the same rows count them differently".to_owned()),
+    }
 }
 
 fn verify_nest(program: &Program, nest: &Nest) -> Result<(), String> {

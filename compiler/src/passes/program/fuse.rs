@@ -183,7 +183,7 @@ fn updates_in_place(program: &Program, nest: &Nest) -> bool {
 }
 
 /// Whether the nest writes every element of its buffer.
-fn covers(program: &Program, nest: &Nest) -> bool {
+pub(super) fn covers(program: &Program, nest: &Nest) -> bool {
     let points = nest.axes.iter().take(nest.maps).fold(Dim::constant(1), |n, axis| n * &axis.extent);
     let linear = nest.store.index.iter().all(|dim| !matches!(dim.parts().0, [(product, _)] if product.len() > 1));
     nest.store.is_direct() && linear && points == product(&program.buffer(nest.store.buffer).dims)

@@ -94,9 +94,11 @@ impl Choosing {
                 }
                 self.out.push(step);
             }
-            StepKind::Kernel(_) | StepKind::Chain(_) | StepKind::Attention(_) | StepKind::Size { .. } => {
-                self.out.push(step)
-            }
+            StepKind::Kernel(_)
+            | StepKind::Chain(_)
+            | StepKind::Attention(_)
+            | StepKind::Rows(_)
+            | StepKind::Size { .. } => self.out.push(step),
         }
         self.forget(program, &again);
     }

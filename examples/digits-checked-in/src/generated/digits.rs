@@ -88,7 +88,7 @@ pub mod digits {
                 let cx = isa.context(&[]);
                 let weights = &super::WEIGHTS;
                 steps_0(cx, arena, inputs, weights);
-                let (output_0,) = arena.read::<(rt::R<[f32; 10], 64>,)>();
+                let (output_0,) = arena.read::<(rt::R<[f32; 10], 0>,)>();
                 Outputs { probabilities: output_0 }
             }
         }
@@ -348,83 +348,54 @@ pub mod digits {
                     },
                 );
         }
-        /// Softmax `probabilities`: f32[1, 10] -> f32[1, 1], line 298
-        fn probabilities(cx: rt::Cx<'_>, x: &[f32; 10], y: &mut [f32; 1]) {
+        /// Softmax `probabilities`: f32[1, 10] -> f32[1, 10], line 298
+        fn probabilities(cx: rt::Cx<'_>, x: &[f32; 10], y: &mut [f32; 10]) {
             cx.vectorize(
                 #[inline(always)]
                 || {
-                    let x_0 = x.row::<10>(0);
-                    let total = rt::nest::max(
-                        10,
-                        #[inline(always)]
-                        |k2| {
-                            let v0 = x_0.at(k2);
-                            v0
-                        },
-                    );
-                    y.put(0, total);
-                },
-            );
-        }
-        /// Softmax `probabilities`: f32[1, 10] f32[1, 1] -> f32[1, 10], line 298
-        fn probabilities_2(
-            cx: rt::Cx<'_>,
-            x: &[f32; 10],
-            x2: &[f32; 1],
-            y: &mut [f32; 10],
-        ) {
-            cx.vectorize(
-                #[inline(always)]
-                || {
-                    let x_0 = x.row::<10>(0);
-                    let v1 = x2.at(0);
-                    let y_row = y.row_mut::<10>(0);
-                    for j in 0..10usize {
-                        let v0 = x_0.at(j);
-                        let v2 = v0 - v1;
-                        let v5 = v2 < (-87f32);
-                        let v6 = rt::math::exp(v2);
-                        let v7 = if v5 { 0f32 } else { v6 };
-                        y_row.put(j, v7);
+                    let s = {
+                        let x_0 = x.row::<10>(0);
+                        let total = rt::nest::max(
+                            10,
+                            #[inline(always)]
+                            |k2| {
+                                let v0 = x_0.at(k2);
+                                v0
+                            },
+                        );
+                        total
+                    };
+                    {
+                        let x_0 = x.row::<10>(0);
+                        let y_row = y.row_mut::<10>(0);
+                        for j in 0..10usize {
+                            let v0 = x_0.at(j);
+                            let v2 = v0 - s;
+                            let v5 = v2 < (-87f32);
+                            let v6 = rt::math::exp(v2);
+                            let v7 = if v5 { 0f32 } else { v6 };
+                            y_row.put(j, v7);
+                        }
                     }
-                },
-            );
-        }
-        /// Softmax `probabilities`: f32[1, 10] -> f32[1, 1], line 298
-        fn probabilities_3(cx: rt::Cx<'_>, x: &[f32; 10], y: &mut [f32; 1]) {
-            cx.vectorize(
-                #[inline(always)]
-                || {
-                    let x_0 = x.row::<10>(0);
-                    let total = rt::nest::sum(
-                        10,
-                        #[inline(always)]
-                        |k2| {
-                            let v0 = x_0.at(k2);
-                            v0
-                        },
-                    );
-                    y.put(0, total);
-                },
-            );
-        }
-        /// Softmax `probabilities`: f32[1, 10] f32[1, 1] -> f32[1, 10], line 298
-        fn probabilities_4(
-            cx: rt::Cx<'_>,
-            x: &[f32; 1],
-            x2: &[f32; 10],
-            y: &mut [f32; 10],
-        ) {
-            cx.vectorize(
-                #[inline(always)]
-                || {
-                    let v0 = x.at(0);
-                    let x2_1 = x2.row::<10>(0);
-                    let y_row = y.row_mut::<10>(0);
-                    for j in 0..10usize {
-                        let v1 = x2_1.at(j);
-                        let v2 = v1 / v0;
-                        y_row.put(j, v2);
+                    let s2 = {
+                        let y_0 = y.row::<10>(0);
+                        let total = rt::nest::sum(
+                            10,
+                            #[inline(always)]
+                            |k2| {
+                                let v0 = y_0.at(k2);
+                                v0
+                            },
+                        );
+                        total
+                    };
+                    {
+                        let y_row = y.row_mut::<10>(0);
+                        for j in 0..10usize {
+                            let v1 = y_row.at(j);
+                            let v2 = v1 / s2;
+                            y_row.put(j, v2);
+                        }
                     }
                 },
             );
@@ -484,35 +455,10 @@ pub mod digits {
                 );
             }
             {
-                // Softmax `probabilities`: f32[1, 10] -> f32[1, 1], line 298
+                // Softmax `probabilities`: f32[1, 10] -> f32[1, 10], line 298
                 let (x, y) = arena
-                    .get::<(rt::R<[f32; 10], 1024>, rt::W<[f32; 1], 64>)>();
+                    .get::<(rt::R<[f32; 10], 1024>, rt::W<[f32; 10], 0>)>();
                 probabilities(cx, x, y);
-            }
-            {
-                // Softmax `probabilities`: f32[1, 10] f32[1, 1] -> f32[1, 10], line 298
-                let (x, x2, y) = arena
-                    .get::<
-                        (
-                            rt::R<[f32; 10], 1024>,
-                            rt::R<[f32; 1], 64>,
-                            rt::W<[f32; 10], 0>,
-                        ),
-                    >();
-                probabilities_2(cx, x, x2, y);
-            }
-            {
-                // Softmax `probabilities`: f32[1, 10] -> f32[1, 1], line 298
-                let (x, y) = arena.get::<(rt::R<[f32; 10], 0>, rt::W<[f32; 1], 128>)>();
-                probabilities_3(cx, x, y);
-            }
-            {
-                // Softmax `probabilities`: f32[1, 10] f32[1, 1] -> f32[1, 10], line 298
-                let (x, x2, y) = arena
-                    .get::<
-                        (rt::R<[f32; 1], 128>, rt::R<[f32; 10], 0>, rt::W<[f32; 10], 64>),
-                    >();
-                probabilities_4(cx, x, x2, y);
             }
         }
     }
