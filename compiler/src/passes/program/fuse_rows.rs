@@ -104,3 +104,6 @@ fn join(block: &Block, members: &[Member]) -> Rows {
     }
     Rows { nests, outer: members.first().map_or(0, |member| member.rows.len()) }
 }
+
+#[cfg(test)]
+mod tests;

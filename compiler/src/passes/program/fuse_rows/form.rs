@@ -53,7 +53,9 @@ fn candidates(block: &Block, last: usize, nest: &Nest) -> Vec<Vec<usize>> {
             rows.iter().all(|row| stride(block.program, &nest.store, *row) >= inner)
         });
         let single = nest.reduction.is_none() || rows.len() == axes.len();
-        if slowest && single && rows.len() == moving(from).len() && !found.contains(&rows) {
+        // Else each row is one element, and a loop over these is no row of neighbours.
+        let inside = from.reduction.is_some() || rows.len() < axes.len();
+        if slowest && single && inside && rows.len() == moving(from).len() && !found.contains(&rows) {
             found.push(rows);
         }
     }
