@@ -1,6 +1,7 @@
 //! `irc bench`: times a compiled model, alone or against installed engines, in alternating rounds.
 
 mod code_size;
+mod cpus;
 mod inputs;
 mod participant;
 mod program;
@@ -106,6 +107,7 @@ pub fn bench(arguments: BenchArguments, reporter: &Reporter) -> Result<(), Failu
     if arguments.instructions {
         return count_instructions(&arguments, &program);
     }
+    cpus::share(arguments.build.threads());
     let (ours, start) = program.start(false).map_err(wrong)?;
     let mut participants = vec![ours];
     for engine in &arguments.against {
