@@ -72,6 +72,29 @@ fn models_get_their_kernels() {
     expect_file![root().join("golden/kernels.txt")].assert_eq(&table);
 }
 
+/// Sums are written over residuals that nothing reads again, and over no others.
+#[test]
+fn residuals_are_updated_in_place() {
+    let cases = [
+        ("blocks", true),
+        ("blocks_of_areas", true),
+        ("rows_of_products", true),
+        ("views_of_the_sum", true),
+        ("sums_in_several_passes", false),
+        ("read_later", false),
+        ("is_the_data", false),
+        ("is_an_input", false),
+        ("is_an_output", false),
+        ("is_spread", false),
+        ("is_transposed", false),
+    ];
+    for (case, in_place) in cases {
+        let model = root().join(format!("cases/residual/{case}/model.xml"));
+        let output = compile(&Source::from_path(&model, None).unwrap(), &Options::default()).unwrap();
+        assert_eq!(output.text.contains("accumulate: true"), in_place, "{case}");
+    }
+}
+
 /// The models in the folder `INCLUDE_IR_MODELS`: arenas of at most 1.1 times what lives at one time.
 #[test]
 fn arenas_of_given_models_are_tight() {

@@ -71,8 +71,7 @@ pub(super) fn written<'a>(
 }
 
 /// All loops of a nest, those over `axes` around a body, in parts for threads where that is worth while. `rows` says that
-/// the body has loops.
-/// `cost` is that of all of them.
+/// the body has loops, `cost` what all of them cost.
 pub(super) fn loops(nodes: &Nodes, axes: &[usize], rows: bool, cost: i64, body: &TokenStream) -> TokenStream {
     match Parts::of(nodes, axes, rows, cost) {
         Some(parts) => {

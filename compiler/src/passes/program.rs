@@ -10,6 +10,7 @@ mod forward;
 mod fuse;
 mod fuse_attention;
 mod fuse_rows;
+mod join;
 mod layout;
 mod pack_rows;
 mod scale_weights;

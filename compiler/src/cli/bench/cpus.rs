@@ -15,3 +15,20 @@ pub fn share(threads: usize) {
     #[cfg(not(target_os = "linux"))]
     let _ = threads;
 }
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::*;
+    use rustix::thread::sched_getaffinity;
+
+    #[test]
+    fn programs_share_as_many_processors_as_they_have_threads() {
+        // Of this thread, and of what it starts: other tests run on others.
+        share(1);
+        assert_eq!(sched_getaffinity(None).unwrap().count(), 1);
+        let text = std::process::Command::new("cat").arg("/proc/self/status").output().unwrap().stdout;
+        let text = String::from_utf8(text).unwrap();
+        let list = text.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).unwrap();
+        assert!(list.trim().parse::<usize>().is_ok(), "{list}");
+    }
+}

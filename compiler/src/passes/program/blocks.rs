@@ -93,6 +93,15 @@ impl Users {
         self.readers.get(&storage).map_or(&[], Vec::as_slice)
     }
 
+    /// Counts what uses one storage, whose buffers moved there, among what uses the other: no step of the one may stand before
+    /// a step of the other.
+    pub(super) fn append(&mut self, from: BufferId, to: BufferId) {
+        for users in [&mut self.readers, &mut self.writers] {
+            let moved = users.remove(&from).unwrap_or_default();
+            users.entry(to).or_default().extend(moved);
+        }
+    }
+
     /// The steps that write it.
     pub(super) fn writers(&self, storage: BufferId) -> &[usize] {
         self.writers.get(&storage).map_or(&[], Vec::as_slice)

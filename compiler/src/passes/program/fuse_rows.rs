@@ -3,11 +3,12 @@
 
 mod form;
 
-use super::blocks::{Outside, Users, for_each_block};
+use super::blocks::for_each_block;
+use super::join::{Block, Names, join};
 use crate::diag::Diagnostics;
 use crate::options::Options;
 use crate::program::edit::reorder_axes;
-use crate::program::{BufferId, Nest, Program, Role, Rows, Step, StepKind};
+use crate::program::{BufferId, Program, Rows, Step, StepKind};
 use form::Member;
 
 /// Joins nests over the same rows.
@@ -15,79 +16,23 @@ pub fn fuse_rows(program: &mut Program, _: &Options, _: &mut Diagnostics) {
     let fixed = program.fixed_layouts();
     for_each_block(program, &mut |program, steps, outside| {
         let mut steps: Vec<Option<Step>> = steps.into_iter().map(Some).collect();
-        let users = Users::of(program, steps.iter().enumerate().filter_map(|(i, step)| Some((i, step.as_ref()?))));
+        let (users, names) = (Block::users(program, &steps), Names::of(program, &fixed));
         // Backwards, since what a nest computes for each row belongs to the last one that needs it.
         for last in (0..steps.len()).rev() {
-            let block = Block { program, steps: &steps, users: &users, fixed: &fixed, outside };
+            let block = Block { program, steps: &steps, users: &users, names: &names, outside };
             let Some(members) = form::find(&block, last) else { continue };
-            if !block.may_run_last(&members) {
-                continue;
-            }
-            let rows = join(&block, &members);
-            let joined: Vec<Step> = members.iter().filter_map(|member| steps.get_mut(member.step)?.take()).collect();
-            let mut origins: Vec<_> = joined.into_iter().flat_map(|step| step.origins).collect();
-            origins.dedup_by(|a, b| a.name == b.name && a.kind == b.kind);
-            if let Some(slot) = steps.get_mut(last) {
-                *slot = Some(Step { kind: StepKind::Rows(rows), origins });
+            let found: Vec<usize> = members.iter().map(|member| member.step).collect();
+            if block.may_run_last(&found) {
+                let rows = written(&block, &members);
+                join(&mut steps, &found, StepKind::Rows(rows));
             }
         }
         steps.into_iter().flatten().collect()
     });
 }
 
-/// The block in which rows are looked for.
-struct Block<'a> {
-    program: &'a Program,
-    steps: &'a [Option<Step>],
-    users: &'a Users,
-    fixed: &'a [bool],
-    outside: &'a Outside,
-}
-
-impl<'a> Block<'a> {
-    fn storage(&self, buffer: BufferId) -> BufferId {
-        self.program.buffer(buffer).layout.storage
-    }
-
-    fn nest(&self, step: usize) -> Option<&'a Nest> {
-        match &self.steps.get(step)?.as_ref()?.kind {
-            StepKind::Nest(nest) => Some(nest),
-            _ => None,
-        }
-    }
-
-    /// The step that alone writes a buffer which only steps of this block read, and only under this name.
-    fn writer(&self, buffer: BufferId) -> Option<usize> {
-        let own = self.program.buffer(buffer);
-        let free = own.role == Role::Temporary && !self.outside.sees(self.program, buffer);
-        let fixed = self.fixed.get(buffer.0 as usize).copied().unwrap_or(true);
-        let views = self.program.buffers.iter().filter(|other| other.layout.storage == buffer).count();
-        match self.users.writers(buffer) {
-            [step] if free && !fixed && views == 1 => Some(*step),
-            _ => None,
-        }
-    }
-
-    /// The steps that read the memory of a buffer.
-    fn readers(&self, buffer: BufferId) -> &'a [usize] {
-        self.users.readers(self.storage(buffer))
-    }
-
-    /// Whether all nests find their operands in place of the last one: nothing writes them in between, nor does the last one.
-    fn may_run_last(&self, members: &[Member]) -> bool {
-        let steps: Vec<usize> = members.iter().map(|member| member.step).collect();
-        let nests: Vec<&Nest> = steps.iter().filter_map(|step| self.nest(*step)).collect();
-        let (Some(first), Some(last), Some(result)) = (steps.first(), steps.last(), nests.last()) else { return false };
-        let target = self.storage(result.store.buffer);
-        nests.iter().flat_map(|nest| nest.loads()).map(|access| self.storage(access.buffer)).all(|storage| {
-            let between = self.users.writers(storage).iter().any(|s| s > first && s < last && !steps.contains(s));
-            !between && storage != target
-        })
-    }
-}
-
 /// The nests with axes that count rows first. Rows that one hands to another lie in the result of the last one.
-fn join(block: &Block, members: &[Member]) -> Rows {
+fn written(block: &Block, members: &[Member]) -> Rows {
     let mut nests = Vec::with_capacity(members.len());
     for (member, nest) in members.iter().filter_map(|member| Some((member, block.nest(member.step)?))) {
         let rest = (0..nest.axes.len()).filter(|axis| !member.rows.contains(axis));

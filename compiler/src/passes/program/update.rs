@@ -13,12 +13,13 @@ use include_ir_runtime::__private::v1::Contraction;
 pub fn update_in_place(program: &mut Program, _: &Options, _: &mut Diagnostics) {
     let fixed = program.fixed_layouts();
     for_each_block(program, &mut |program, steps, outside| {
-        for i in 0..steps.len() {
-            let residual = steps.get(i).and_then(|step| residual_of(program, step));
-            if let Some(Update { from, to }) = residual
+        let mut users = Users::of(program, steps.iter().enumerate());
+        for (i, step) in steps.iter().enumerate() {
+            if let Some(Update { from, to }) = residual_of(program, step)
                 && [from, to].iter().all(|storage| is_free(program, *storage, outside, &fixed))
-                && is_last(program, &steps, i, from, to)
+                && is_last(&users, i, from, to)
             {
+                users.append(from, to);
                 let views = program.buffers.iter_mut().filter(|buffer| buffer.layout.storage == from);
                 views.for_each(|buffer| buffer.layout.storage = to);
             }
@@ -73,8 +74,7 @@ fn is_free(program: &Program, storage: BufferId, outside: &Outside, fixed: &[boo
 }
 
 /// Whether step `i` is the last one to use the residual, and the first one to use the result.
-fn is_last(program: &Program, steps: &[Step], i: usize, from: BufferId, to: BufferId) -> bool {
-    let users = Users::of(program, steps.iter().enumerate());
+fn is_last(users: &Users, i: usize, from: BufferId, to: BufferId) -> bool {
     let done = |users: &[usize], own: bool| users.iter().all(|step| *step < i || own && *step == i);
     let new = |users: &[usize], own: bool| users.iter().all(|step| *step > i || own && *step == i);
     let residual_is_done = done(users.readers(to), true) && done(users.writers(to), false);

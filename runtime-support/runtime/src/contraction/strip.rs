@@ -174,16 +174,16 @@ unsafe fn rows<S: Simd, const MR: usize, const NV: usize>(s: S, args: &StripArgs
     let mut w = args.w;
     // SAFETY: the caller promises k elements of each row, k weights of each column, and all columns that are stored.
     unsafe {
-        // The result and the residual come from the outer caches: a row at a time, because many lines at once keep the
-        // weights waiting, and while the rows before are computed.
+        // The result and the residual come from the outer caches: a row at a time while the rows before are computed, because
+        // many lines at once keep the weights waiting. Short sums leave no time for all.
         let paired = S::LANES >= 16;
-        let mut coming = Coming::of(args, if first == 0 || !paired { first } else { next });
-        if first == 0 || !paired {
-            for _ in 0..MR {
-                coming.fetch::<S, NV>(s, args);
-            }
+        let own = if first == 0 || !paired { MR } else { 0 };
+        let late = if paired { MR.saturating_sub(args.k / 2) } else { 0 };
+        let mut coming = Coming::of(args, if own > 0 { first } else { next });
+        for _ in 0..own + late {
+            coming.fetch::<S, NV>(s, args);
         }
-        let (mut d, last) = (0, 2 * MR);
+        let (mut d, last) = (0, 2 * (MR - late));
         // Two at a time, so that addresses are made once for both, where the registers hold so many weights.
         while paired && d + 1 < args.k {
             if d < last {

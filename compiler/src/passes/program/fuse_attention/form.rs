@@ -2,7 +2,8 @@
 //!
 //! Axes of different nests are the same one where they step over the same elements of what one nest stores and the other loads.
 
-use super::Block;
+use super::super::join::Block;
+use super::{kernel, writer};
 use crate::dim::{Dim, product};
 use crate::program::edit::{Nodes, prune, renumber_dim, replace_nodes};
 use crate::program::kernel::{Kernel, KernelAxis, KernelKind, Part};
@@ -63,23 +64,23 @@ struct Scores {
 /// The attention whose last step this is.
 pub(super) fn find(block: &Block, last: usize) -> Option<Found> {
     let program = block.program;
-    let sums = block.product(last)?;
+    let sums = kernel(block, last)?;
     let weights = load(&sums.nest, sums.data)?;
-    let before = block.writer(weights.buffer)?;
+    let before = writer(block, weights.buffer)?;
     let (divide, exponential) = match quotient(block.nest(before)?) {
-        Some((exponential, _)) => (Some(before), block.writer(exponential.buffer)?),
+        Some((exponential, _)) => (Some(before), writer(block, exponential.buffer)?),
         None => (None, before),
     };
     let powers = block.nest(exponential)?;
     let (score, maximum) = difference(powers)?;
-    let (products, largest) = (block.writer(score.buffer)?, block.writer(maximum.buffer)?);
-    let (kernel, largest_nest) = (block.product(products)?, block.nest(largest)?);
+    let (products, largest) = (writer(block, score.buffer)?, writer(block, maximum.buffer)?);
+    let (kernel, largest_nest) = (kernel(block, products)?, block.nest(largest)?);
     // The sum of exponentials is what divides.
     let divisor = match divide {
         Some(step) => quotient(block.nest(step)?)?.1,
         None => load(&sums.nest, division(sums)?.1)?,
     };
-    let total = block.writer(divisor.buffer)?;
+    let total = writer(block, divisor.buffer)?;
     let total_nest = block.nest(total)?;
 
     let only = |buffer: BufferId, mut readers: Vec<usize>| {

@@ -1,6 +1,7 @@
 //! Which nests run over the same rows, from what they hand to each other.
 
-use super::Block;
+use super::super::fuse::covers;
+use super::super::join::Block;
 use crate::dim::{Dim, product};
 use crate::program::nest::{Access, Nest, Scalar};
 use crate::program::{BufferId, Program};
@@ -38,11 +39,16 @@ pub(super) fn find(block: &Block, last: usize) -> Option<Vec<Member>> {
     None
 }
 
+/// The step that alone writes a buffer which only steps of this block read, and only under this name.
+fn writer(block: &Block, buffer: BufferId) -> Option<usize> {
+    block.writer(buffer).filter(|_| block.is_only_name(buffer))
+}
+
 /// Axes that may count rows, slowest first: those along which a nest has one number for each.
 fn candidates(block: &Block, last: usize, nest: &Nest) -> Vec<Vec<usize>> {
     let mut found: Vec<Vec<usize>> = Vec::new();
     for access in nest.loads() {
-        let writer = block.writer(access.buffer).filter(|writer| *writer < last);
+        let writer = writer(block, access.buffer).filter(|writer| *writer < last);
         let Some(from) = writer.and_then(|writer| block.nest(writer)) else { continue };
         let axes = moving(nest);
         let mut rows: Vec<usize> =
@@ -81,10 +87,10 @@ fn next(block: &Block, members: &[Member]) -> Option<Member> {
 
 fn handed_on(block: &Block, members: &[Member], buffer: BufferId) -> Option<Member> {
     let last = members.first()?;
-    let step = block.writer(buffer).filter(|step| *step < last.step)?;
+    let step = writer(block, buffer).filter(|step| *step < last.step)?;
     let nest = block.nest(step).filter(|nest| nest.is_direct())?;
     let known = |step: &usize| members.iter().any(|member| member.step == *step);
-    if known(&step) || !block.readers(buffer).iter().all(known) || !super::super::fuse::covers(block.program, nest) {
+    if known(&step) || !block.readers(buffer).iter().all(known) || !covers(block.program, nest) {
         return None;
     }
     let rows = rows_of(block, members, nest)?;
@@ -125,7 +131,7 @@ fn lies_in_result(block: &Block, last: &Member, nest: &Nest, rows: &[usize]) -> 
     let place = |nest: &Nest, axis: usize| nest.store.index.iter().position(|index| *index == Dim::axis(axis));
     let mut pairs = rows.iter().zip(&last.rows);
     nest.reduction.is_none()
-        && super::super::fuse::covers(block.program, result)
+        && covers(block.program, result)
         && (&from.dims, from.element, &from.layout.strides) == (&to.dims, to.element, &to.layout.strides)
         && pairs.all(|(a, b)| place(nest, *a).is_some() && place(nest, *a) == place(result, *b))
 }

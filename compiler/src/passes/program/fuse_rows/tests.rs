@@ -4,6 +4,7 @@ use super::*;
 use crate::dim::Dim;
 use crate::element::ElementType;
 use crate::graph::Origin;
+use crate::program::Role;
 use crate::program::builder::Builder;
 use crate::program::interpret::interpret;
 use crate::program::nest::{Binary, ReduceFn, Unary};
