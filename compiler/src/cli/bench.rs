@@ -30,6 +30,10 @@ pub struct BenchArguments {
     /// to the instruction sets that `--isa` allows, where these are AVX2 or SSE2 (then SSE4.1).
     #[arg(long, value_name = "ENGINE,..", value_delimiter = ',')]
     against: Vec<Engine>,
+    /// A program that takes part, with its arguments, divided at spaces; may be repeated. It says `ready NAME` on a line, and
+    /// answers every line `run N` with `run` and the nanoseconds of N runs.
+    #[arg(long = "program", value_name = "COMMAND")]
+    programs: Vec<String>,
     /// Python with the engines.
     #[arg(long, value_name = "PATH", default_value = "python3")]
     python: PathBuf,
@@ -51,7 +55,7 @@ pub struct BenchArguments {
     steps: usize,
     /// Count the instructions of one run with valgrind, which knows no AVX-512, instead of measuring times: numbers that
     /// are the same on busy machines.
-    #[arg(long, conflicts_with = "against")]
+    #[arg(long, conflicts_with_all = ["against", "programs"])]
     instructions: bool,
     /// Write one JSON object and no tables; - for standard output.
     #[arg(long, value_name = "FILE")]
@@ -112,6 +116,9 @@ pub fn bench(arguments: BenchArguments, reporter: &Reporter) -> Result<(), Failu
     let mut participants = vec![ours];
     for engine in &arguments.against {
         participants.push(peer(*engine, &arguments, &names, krate.folder())?);
+    }
+    for command in &arguments.programs {
+        participants.push(other(command)?);
     }
     take_turns(&mut participants, &arguments).map_err(wrong)?;
     let memory = participants.first_mut().and_then(|ours| ours.numbers("memory").ok()?.first().copied());
@@ -213,6 +220,15 @@ fn peer(
     })?;
     peer.name = limit.map_or_else(|| name.clone(), |(_, isa)| format!("{name}, {isa}"));
     Ok(peer)
+}
+
+/// A program of the user's.
+fn other(command: &str) -> Result<Participant, Diagnostic> {
+    let mut words = command.split_whitespace();
+    let Some(program) = words.next() else { return Err(wrong("option `--program` names no program")) };
+    let (mut participant, name) = Participant::start(program, Command::new(program).args(words)).map_err(wrong)?;
+    participant.name = name;
+    Ok(participant)
 }
 
 /// The variable that keeps an engine from larger instruction sets than ours may use, where it has one.
