@@ -8,11 +8,11 @@ use include_ir_compiler::diag::{Diagnostic, Diagnostics, codes};
 use include_ir_compiler::options::{Options, WeightsFile};
 use include_ir_compiler::source::Source;
 use include_ir_compiler::{Output, artifact, compile};
-use proc_macro2::{Ident, Span, TokenStream};
+use proc_macro2::{Group, Ident, Span, TokenStream, TokenTree};
 use quote::{quote, quote_spanned};
 use std::path::{Path, PathBuf};
 use syn::parse::{Parse, ParseStream};
-use syn::{Lit, LitStr, Token, Visibility, bracketed};
+use syn::{Lit, LitStr, Token, bracketed, token};
 
 /// Compiles a model and puts a module with its name here.
 ///
@@ -29,7 +29,8 @@ pub fn include_ir(input: proc_macro::TokenStream) -> proc_macro::TokenStream {
 }
 
 struct Arguments {
-    visibility: Option<Visibility>,
+    /// In front of `mod`, if there is one.
+    visibility: Option<TokenStream>,
     path: LitStr,
     options: Options,
 }
@@ -42,7 +43,7 @@ impl Parse for Arguments {
             if !input.peek(Token![pub]) && !input.peek(Token![mod]) {
                 return Err(input.error("expected the path of a model in quotes, or `mod name = \"model.xml\"`"));
             }
-            visibility = Some(input.parse()?);
+            visibility = Some(scope(input)?);
             input.parse::<Token![mod]>()?;
             options.module = Some(input.parse::<Ident>()?.to_string());
             input.parse::<Token![=]>()?;
@@ -64,9 +65,16 @@ impl Parse for Arguments {
     }
 }
 
+/// Nothing, `pub`, or `pub(crate)` and the like.
+fn scope(input: ParseStream) -> syn::Result<TokenStream> {
+    let word: Option<Token![pub]> = input.parse()?;
+    let limit: Option<Group> = if input.peek(token::Paren) { Some(input.parse()?) } else { None };
+    Ok(quote!(#word #limit))
+}
+
 /// One value or a list in brackets, as text: `"x=1"`, `8`, `true`, `external`.
 fn values(input: ParseStream) -> syn::Result<Vec<(String, Span)>> {
-    if !input.peek(syn::token::Bracket) {
+    if !input.peek(token::Bracket) {
         return Ok(vec![value(input)?]);
     }
     let list;
@@ -111,12 +119,12 @@ fn expand(arguments: &Arguments) -> Result<TokenStream, Diagnostics> {
 
 /// The module, with the user's visibility; the files it depends on; the warnings.
 fn tokens(arguments: &Arguments, output: &Output, files: &[&Path]) -> Result<TokenStream, Diagnostics> {
-    let broken = |error: &dyn std::fmt::Display| Diagnostics::from(Diagnostic::internal(error));
-    let text: TokenStream = output.text.parse().map_err(|error: proc_macro2::LexError| broken(&error))?;
-    let mut module: syn::ItemMod = syn::parse2(text).map_err(|error| broken(&error))?;
-    if let Some(visibility) = &arguments.visibility {
-        module.vis = visibility.clone();
-    }
+    let text: TokenStream = output.text.parse().map_err(Diagnostic::internal)?;
+    // The module's own `pub` is the only one outside of its braces.
+    let module = text.into_iter().map(|token| match (&token, &arguments.visibility) {
+        (TokenTree::Ident(word), Some(visibility)) if word == "pub" => visibility.clone(),
+        _ => token.into(),
+    });
     let mut paths = Vec::new();
     for file in files {
         let path = file.to_str().ok_or_else(|| {
@@ -131,7 +139,7 @@ fn tokens(arguments: &Arguments, output: &Output, files: &[&Path]) -> Result<Tok
         quote_spanned!(span=> const _: () = { #[deprecated(note = #warnings)] const fn model_warning() {} model_warning() };)
     });
     Ok(quote! {
-        #module
+        #(#module)*
         #( const _: &[u8] = ::core::include_bytes!(#paths); )*
         #warning
     })

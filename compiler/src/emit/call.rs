@@ -1,6 +1,7 @@
 //! Calls of runtime functions: operands with their dimensions, attributes, and the sizes that a function finds.
 
 use super::dims::Scope;
+use super::names;
 use super::nodes::unparen;
 use super::types;
 use super::views::Views;
@@ -57,9 +58,8 @@ fn function(name: &str) -> Result<TokenStream, Diagnostic> {
         let name = format_ident!("{name}");
         return Ok(quote!(rt::calls::#name));
     }
-    let path: Result<syn::Path, _> = syn::parse_str(name);
-    path.map(|path| quote!(#path))
-        .map_err(|_| Diagnostic::error(&codes::OPTION, format!("{} is not the path of a function", quoted(name))))
+    names::path(name)
+        .ok_or_else(|| Diagnostic::error(&codes::OPTION, format!("{} is not the path of a function", quoted(name))))
 }
 
 /// While the function runs, the sizes that it finds are their bounds: the capacity of its results.

@@ -1,15 +1,12 @@
-//! Comments in generated code: the pretty-printer drops them, so they travel as numbered markers.
+//! Comments in generated code: what each step computes, by number.
 
-use super::names;
+use super::{names, print};
 use crate::diag::SourceText;
 use crate::graph::Origin;
 use crate::program::{BufferId, Program, Step};
-use proc_macro2::{Literal, TokenStream};
-use quote::quote;
+use proc_macro2::TokenStream;
 
-const MARKER: &str = "__comment";
-
-/// Collects comments and puts them into the printed source.
+/// Collects comments.
 #[derive(Debug, Default)]
 pub struct Comments {
     texts: Vec<String>,
@@ -27,33 +24,13 @@ impl Comments {
 
     /// A statement that becomes a comment line.
     pub fn statement(&mut self, text: String) -> TokenStream {
-        let number = Literal::usize_unsuffixed(self.texts.len());
-        let marker = quote::format_ident!("{MARKER}");
         self.texts.push(text);
-        quote!(#marker!(#number);)
+        print::comment(self.texts.len() - 1)
     }
 
-    /// Replaces the markers in printed source.
-    pub fn insert(&self, source: &str) -> String {
-        let mut out = String::with_capacity(source.len());
-        let prefix = format!("{MARKER}!(");
-        for line in source.lines() {
-            let code = line.trim_start();
-            let number = code
-                .strip_prefix(&prefix)
-                .and_then(|rest| rest.strip_suffix(");"))
-                .and_then(|n| n.parse::<usize>().ok());
-            match number.and_then(|n| self.texts.get(n)) {
-                Some(text) => {
-                    out.push_str(&line[..line.len() - code.len()]);
-                    out.push_str("// ");
-                    out.push_str(text);
-                }
-                None => out.push_str(line),
-            }
-            out.push('\n');
-        }
-        out
+    /// The comments in the order of their numbers.
+    pub fn texts(&self) -> &[String] {
+        &self.texts
     }
 
     /// What a step computes: layers, shapes, line in the XML.

@@ -3,7 +3,7 @@
 use super::interface::{self, Field, Interface};
 use super::steps::{REGIONS, Steps};
 use super::types;
-use super::{EmitOptions, WeightsAccess, names};
+use super::{EmitOptions, WeightsAccess, names, print};
 use crate::diag::{Diagnostic, codes};
 use crate::graph::SizeSource;
 use crate::output::StepInfo;
@@ -67,9 +67,7 @@ pub fn source(
         }
         None => generated,
     };
-    let file: syn::File =
-        syn::parse2(file).map_err(|error| Diagnostic::internal(format!("generated code is no Rust: {error}")))?;
-    let text = steps.comments.insert(&prettyplease::unparse(&file));
+    let text = print::text(file, steps.comments.texts())?;
     Ok((format!("{GENERATED}{text}"), steps.listed))
 }
 

@@ -1,7 +1,7 @@
 //! Rust names for whatever a model calls its parts, and text that is safe in comments.
 
 use crate::diag::push_visible;
-use proc_macro2::Ident;
+use proc_macro2::{Ident, TokenStream};
 use quote::format_ident;
 use std::collections::BTreeSet;
 
@@ -53,6 +53,18 @@ impl Names {
         }
         format_ident!("{name}")
     }
+}
+
+/// `text` as the path of an item: names between `::`, without generic arguments.
+pub fn path(text: &str) -> Option<TokenStream> {
+    let is_name = |name: &str| {
+        let name = name.trim();
+        let mut letters = name.strip_prefix("r#").unwrap_or(name).chars();
+        letters.next().is_some_and(|c| c.is_alphabetic() || c == '_')
+            && letters.all(|c| c.is_alphanumeric() || c == '_')
+    };
+    let is_path = text.strip_prefix("::").unwrap_or(text).split("::").all(is_name);
+    is_path.then(|| text.parse().ok()).flatten()
 }
 
 /// `text` as a snake-case name that is no keyword: ASCII letters, digits and single underscores.
@@ -123,6 +135,16 @@ mod tests {
         assert_eq!(name("Input-IDs"), "input_ids_2");
         assert_eq!(name("self"), "self_");
         assert_eq!(name("r#fn"), "r_fn");
+    }
+
+    #[test]
+    fn paths_are_names_between_colons() {
+        for text in ["a", "::a::b_1", "crate :: r#type::F", "_a::\u{e9}"] {
+            assert!(path(text).is_some(), "{text}");
+        }
+        for text in ["", "a::", "a b", "1a", "a::<u8>", "a();", "a::b.c"] {
+            assert!(path(text).is_none(), "{text}");
+        }
     }
 
     #[test]

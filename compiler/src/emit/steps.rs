@@ -2,7 +2,7 @@
 
 use super::comments::Comments;
 use super::interface::Interface;
-use super::names::{Names, comment};
+use super::names::{self, Names, comment};
 use super::views::{Param, Shape, Views};
 use super::{EmitOptions, attention, call, chain, cost, dims, kernel, nest, rows, types};
 use crate::diag::{Diagnostic, codes, quote as quoted};
@@ -149,8 +149,7 @@ impl<'a> Steps<'a> {
         let kind = if self.options.reference { step.kind.definition() } else { step.kind.name() };
         self.listed.push(StepInfo { kind, text, flops: cost::step_flops(&step.kind) });
         let Some(hook) = &self.options.step_hook else { return Ok(statement) };
-        let hook: syn::Path =
-            syn::parse_str(hook).map_err(|_| Diagnostic::internal("the hook of the steps is no path"))?;
+        let hook = names::path(hook).ok_or_else(|| Diagnostic::internal("the hook of the steps is no path"))?;
         Ok(quote!({ #hook(#number); #statement }))
     }
 

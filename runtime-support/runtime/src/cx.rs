@@ -6,9 +6,9 @@
 //! which order it adds, must not depend on the division, so that results are the same bits for every number of threads.
 use crate::isa::Isa;
 use crate::isa::scalar::Scalar;
-#[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
+#[cfg(all(feature = "vectors", target_arch = "x86_64", target_feature = "sse2"))]
 use crate::isa::{avx2, avx512, sse2};
-#[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
+#[cfg(all(feature = "vectors", target_arch = "x86_64", target_feature = "sse2"))]
 use crate::simd::Simd;
 use crate::simd::WithSimd;
 #[cfg(feature = "threads")]
@@ -133,7 +133,7 @@ impl Cx<'_> {
     /// `f` and everything it calls must be `#[inline(always)]`: target features do not cross a call.
     #[inline(always)]
     pub fn vectorize<T>(self, f: impl FnOnce() -> T) -> T {
-        #[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
+        #[cfg(all(feature = "vectors", target_arch = "x86_64", target_feature = "sse2"))]
         match self.isa {
             // SAFETY: a `Cx` exists only for an available instruction set.
             Isa::Avx512 => return unsafe { enter_avx512(f) },
@@ -147,7 +147,7 @@ impl Cx<'_> {
     /// Runs `work` with the vectors of the context's instruction set.
     #[inline(always)]
     pub fn dispatch<K: WithSimd>(self, work: K) -> K::Output {
-        #[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
+        #[cfg(all(feature = "vectors", target_arch = "x86_64", target_feature = "sse2"))]
         match self.isa {
             // SAFETY: a `Cx` exists only for an available instruction set.
             Isa::Avx512 => return unsafe { enter_avx512(work_with(avx512::Avx512::new(), work)) },
@@ -157,11 +157,11 @@ impl Cx<'_> {
             Isa::Sse2 => return work.run(unsafe { sse2::Sse2::new() }),
             _ => {}
         }
-        #[cfg(all(target_arch = "aarch64", target_feature = "neon"))]
+        #[cfg(all(feature = "vectors", target_arch = "aarch64", target_feature = "neon"))]
         if self.isa == Isa::Neon {
             return work.run(crate::isa::neon::Neon);
         }
-        #[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
+        #[cfg(all(feature = "vectors", target_arch = "wasm32", target_feature = "simd128"))]
         if self.isa == Isa::Wasm128 {
             return work.run(crate::isa::wasm128::Wasm128);
         }
@@ -170,7 +170,7 @@ impl Cx<'_> {
 }
 
 /// The work, bound to a token.
-#[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
+#[cfg(all(feature = "vectors", target_arch = "x86_64", target_feature = "sse2"))]
 #[inline(always)]
 fn work_with<S: Simd, K: WithSimd>(token: S, work: K) -> impl FnOnce() -> K::Output {
     #[inline(always)]
@@ -179,7 +179,7 @@ fn work_with<S: Simd, K: WithSimd>(token: S, work: K) -> impl FnOnce() -> K::Out
 
 /// # Safety
 /// The processor has the features.
-#[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
+#[cfg(all(feature = "vectors", target_arch = "x86_64", target_feature = "sse2"))]
 #[target_feature(enable = "avx512f,avx512vl,avx512bw,avx512dq,fma,avx2,f16c,bmi1,bmi2")]
 #[inline]
 unsafe fn enter_avx512<T>(f: impl FnOnce() -> T) -> T {
@@ -188,7 +188,7 @@ unsafe fn enter_avx512<T>(f: impl FnOnce() -> T) -> T {
 
 /// # Safety
 /// The processor has the features.
-#[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
+#[cfg(all(feature = "vectors", target_arch = "x86_64", target_feature = "sse2"))]
 #[target_feature(enable = "avx2,fma,f16c")]
 #[inline]
 unsafe fn enter_avx2<T>(f: impl FnOnce() -> T) -> T {

@@ -1,19 +1,19 @@
 //! Instruction sets: names, and detection that is cached because CPUID costs microseconds in virtual machines.
-#[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
+#[cfg(all(feature = "vectors", target_arch = "x86_64", target_feature = "sse2"))]
 pub(crate) mod avx2;
-#[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
+#[cfg(all(feature = "vectors", target_arch = "x86_64", target_feature = "sse2"))]
 pub(crate) mod avx512;
-#[cfg(all(target_arch = "aarch64", target_feature = "neon"))]
+#[cfg(all(feature = "vectors", target_arch = "aarch64", target_feature = "neon"))]
 pub(crate) mod neon;
 pub(crate) mod scalar;
-#[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
+#[cfg(all(feature = "vectors", target_arch = "x86_64", target_feature = "sse2"))]
 pub(crate) mod sse2;
-#[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
+#[cfg(all(feature = "vectors", target_arch = "wasm32", target_feature = "simd128"))]
 pub(crate) mod wasm128;
 
-#[cfg(not(all(target_arch = "x86_64", target_feature = "sse2")))]
+#[cfg(not(all(feature = "vectors", target_arch = "x86_64", target_feature = "sse2")))]
 pub(crate) use scalar::transposed;
-#[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
+#[cfg(all(feature = "vectors", target_arch = "x86_64", target_feature = "sse2"))]
 pub(crate) use sse2::transposed;
 
 use core::sync::atomic::{AtomicU8, Ordering};
@@ -21,9 +21,9 @@ use core::sync::atomic::{AtomicU8, Ordering};
 /// Whether kernels are compiled for any instruction set with vectors; else code size counts, and what only saves time is
 /// left out.
 pub(crate) const VECTORS: bool = cfg!(any(
-    all(target_arch = "x86_64", target_feature = "sse2"),
-    all(target_arch = "aarch64", target_feature = "neon"),
-    all(target_arch = "wasm32", target_feature = "simd128")
+    all(feature = "vectors", target_arch = "x86_64", target_feature = "sse2"),
+    all(feature = "vectors", target_arch = "aarch64", target_feature = "neon"),
+    all(feature = "vectors", target_arch = "wasm32", target_feature = "simd128")
 ));
 
 /// An instruction set that kernels are compiled for.
@@ -103,7 +103,7 @@ impl Isa {
     }
 }
 
-#[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
+#[cfg(all(feature = "vectors", target_arch = "x86_64", target_feature = "sse2"))]
 fn best() -> Isa {
     use core::arch::x86_64::{__cpuid, __cpuid_count};
     let bit = |word: u32, n: u32| word >> n & 1 == 1;
@@ -130,18 +130,18 @@ fn best() -> Isa {
 ///
 /// # Safety
 /// The processor supports XGETBV (OSXSAVE set).
-#[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
+#[cfg(all(feature = "vectors", target_arch = "x86_64", target_feature = "sse2"))]
 #[target_feature(enable = "xsave")]
 unsafe fn xgetbv() -> u64 {
     // SAFETY: promised by the caller.
     unsafe { core::arch::x86_64::_xgetbv(0) }
 }
 
-#[cfg(not(all(target_arch = "x86_64", target_feature = "sse2")))]
+#[cfg(not(all(feature = "vectors", target_arch = "x86_64", target_feature = "sse2")))]
 fn best() -> Isa {
-    if cfg!(all(target_arch = "aarch64", target_feature = "neon")) {
+    if cfg!(all(feature = "vectors", target_arch = "aarch64", target_feature = "neon")) {
         Isa::Neon
-    } else if cfg!(all(target_arch = "wasm32", target_feature = "simd128")) {
+    } else if cfg!(all(feature = "vectors", target_arch = "wasm32", target_feature = "simd128")) {
         Isa::Wasm128
     } else {
         Isa::Scalar
@@ -153,7 +153,7 @@ mod tests {
     use super::*;
 
     #[test]
-    #[cfg(target_arch = "x86_64")]
+    #[cfg(all(feature = "vectors", target_arch = "x86_64"))]
     fn agrees_with_the_standard_library() {
         extern crate std;
         let avx512 = std::is_x86_feature_detected!("avx512f")

@@ -60,7 +60,7 @@ const ANY: usize = usize::MAX;
 
 kernels!(SCALAR_4, Scalar, 1, 4, inline(never), ANY, none, none, 1 2 3 4);
 
-#[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
+#[cfg(all(feature = "vectors", target_arch = "x86_64", target_feature = "sse2"))]
 mod x86 {
     use super::*;
     use crate::isa::{avx2::Avx2, avx512::Avx512, sse2::Sse2};
@@ -75,7 +75,7 @@ mod x86 {
     kernels!(SSE2_4, Sse2::new(), 1, 4, target_feature(enable = "sse2"), ANY, none, none, 1 2 3 4);
 }
 
-#[cfg(all(target_arch = "aarch64", target_feature = "neon"))]
+#[cfg(all(feature = "vectors", target_arch = "aarch64", target_feature = "neon"))]
 mod arm {
     use super::*;
     use crate::isa::neon::Neon;
@@ -85,7 +85,7 @@ mod arm {
     kernels!(NEON_4, Neon, 1, 4, inline(never), ANY, none, none, 1 2 3 4 5 6 7 8);
 }
 
-#[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
+#[cfg(all(feature = "vectors", target_arch = "wasm32", target_feature = "simd128"))]
 mod wasm {
     use super::*;
     use crate::isa::wasm128::Wasm128;
@@ -97,15 +97,15 @@ mod wasm {
 /// The kernels of an instruction set; the narrowest is always 4 columns wide.
 pub(crate) fn of(isa: Isa) -> Kernels {
     match isa {
-        #[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
+        #[cfg(all(feature = "vectors", target_arch = "x86_64", target_feature = "sse2"))]
         Isa::Avx512 => const { &[&x86::AVX512_32, &x86::AVX512_16, &x86::AVX2_8, &x86::SSE2_4] },
-        #[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
+        #[cfg(all(feature = "vectors", target_arch = "x86_64", target_feature = "sse2"))]
         Isa::Avx2 => const { &[&x86::AVX2_32, &x86::AVX2_16, &x86::AVX2_8, &x86::SSE2_4] },
-        #[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
+        #[cfg(all(feature = "vectors", target_arch = "x86_64", target_feature = "sse2"))]
         Isa::Sse2 => const { &[&x86::SSE2_8, &x86::SSE2_4] },
-        #[cfg(all(target_arch = "aarch64", target_feature = "neon"))]
+        #[cfg(all(feature = "vectors", target_arch = "aarch64", target_feature = "neon"))]
         Isa::Neon => const { &[&arm::NEON_16, &arm::NEON_8, &arm::NEON_4] },
-        #[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
+        #[cfg(all(feature = "vectors", target_arch = "wasm32", target_feature = "simd128"))]
         Isa::Wasm128 => const { &[&wasm::WASM_8, &wasm::WASM_4] },
         _ => const { &[&SCALAR_4] },
     }

@@ -24,7 +24,7 @@ macro_rules! kernels {
 
 kernels!(SCALAR_4, Scalar, 1, 4, inline(never), 1 2 3 4);
 
-#[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
+#[cfg(all(feature = "vectors", target_arch = "x86_64", target_feature = "sse2"))]
 mod x86 {
     use super::*;
     use crate::isa::{avx2::Avx2, avx512::Avx512, sse2::Sse2};
@@ -35,7 +35,7 @@ mod x86 {
     kernels!(SSE2_8, Sse2::new(), 2, 8, target_feature(enable = "sse2"), 1 2 3 4);
 }
 
-#[cfg(all(target_arch = "aarch64", target_feature = "neon"))]
+#[cfg(all(feature = "vectors", target_arch = "aarch64", target_feature = "neon"))]
 mod arm {
     use super::*;
     use crate::isa::neon::Neon;
@@ -43,7 +43,7 @@ mod arm {
     kernels!(NEON_16, Neon, 4, 16, inline(never), 1 2 3 4 5 6);
 }
 
-#[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
+#[cfg(all(feature = "vectors", target_arch = "wasm32", target_feature = "simd128"))]
 mod wasm {
     use super::*;
     use crate::isa::wasm128::Wasm128;
@@ -54,15 +54,15 @@ mod wasm {
 /// The kernels of an instruction set. All have the same rows, and the narrowest is at most 16 columns wide.
 pub(crate) fn of(isa: Isa) -> &'static [&'static PackedSet] {
     match isa {
-        #[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
+        #[cfg(all(feature = "vectors", target_arch = "x86_64", target_feature = "sse2"))]
         Isa::Avx512 => const { &[&x86::AVX512_32, &x86::AVX512_16] },
-        #[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
+        #[cfg(all(feature = "vectors", target_arch = "x86_64", target_feature = "sse2"))]
         Isa::Avx2 => const { &[&x86::AVX2_16] },
-        #[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
+        #[cfg(all(feature = "vectors", target_arch = "x86_64", target_feature = "sse2"))]
         Isa::Sse2 => const { &[&x86::SSE2_8] },
-        #[cfg(all(target_arch = "aarch64", target_feature = "neon"))]
+        #[cfg(all(feature = "vectors", target_arch = "aarch64", target_feature = "neon"))]
         Isa::Neon => const { &[&arm::NEON_16] },
-        #[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
+        #[cfg(all(feature = "vectors", target_arch = "wasm32", target_feature = "simd128"))]
         Isa::Wasm128 => const { &[&wasm::WASM_8] },
         _ => const { &[&SCALAR_4] },
     }

@@ -5,7 +5,7 @@
 // Register tiles are indexed by constants: iterators over several of them at once hide that.
 #![allow(clippy::needless_range_loop)]
 // Targets without wide vectors have none of these kernels.
-#![cfg_attr(not(all(target_arch = "x86_64", target_feature = "sse2")), allow(dead_code))]
+#![cfg_attr(not(all(feature = "vectors", target_arch = "x86_64", target_feature = "sse2")), allow(dead_code))]
 
 use super::Contraction;
 use super::Then;

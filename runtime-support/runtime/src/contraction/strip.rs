@@ -7,9 +7,9 @@
 // Targets without vectors have none of these kernels.
 #![cfg_attr(
     not(any(
-        all(target_arch = "x86_64", target_feature = "sse2"),
-        all(target_arch = "aarch64", target_feature = "neon"),
-        all(target_arch = "wasm32", target_feature = "simd128")
+        all(feature = "vectors", target_arch = "x86_64", target_feature = "sse2"),
+        all(feature = "vectors", target_arch = "aarch64", target_feature = "neon"),
+        all(feature = "vectors", target_arch = "wasm32", target_feature = "simd128")
     )),
     allow(dead_code)
 )]

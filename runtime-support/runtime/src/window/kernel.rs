@@ -197,7 +197,7 @@ macro_rules! kernels {
 kernels!(SINGLE_1, Single, 1, 1, inline(never));
 kernels!(SCALAR_4, Scalar, 1, 4, inline(never));
 
-#[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
+#[cfg(all(feature = "vectors", target_arch = "x86_64", target_feature = "sse2"))]
 mod x86 {
     use super::*;
     use crate::isa::{avx2::Avx2, avx512::Avx512, sse2::Sse2};
@@ -210,7 +210,7 @@ mod x86 {
     kernels!(SSE2_4, Sse2::new(), 1, 4, target_feature(enable = "sse2"));
 }
 
-#[cfg(all(target_arch = "aarch64", target_feature = "neon"))]
+#[cfg(all(feature = "vectors", target_arch = "aarch64", target_feature = "neon"))]
 mod arm {
     use super::*;
     use crate::isa::neon::Neon;
@@ -219,7 +219,7 @@ mod arm {
     kernels!(NEON_4, Neon, 1, 4, inline(never));
 }
 
-#[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
+#[cfg(all(feature = "vectors", target_arch = "wasm32", target_feature = "simd128"))]
 mod wasm {
     use super::*;
     use crate::isa::wasm128::Wasm128;
@@ -231,15 +231,15 @@ mod wasm {
 /// The kernels of an instruction set, widest first; the last is one column wide.
 pub(super) fn of(isa: Isa) -> &'static [&'static KernelSet] {
     match isa {
-        #[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
+        #[cfg(all(feature = "vectors", target_arch = "x86_64", target_feature = "sse2"))]
         Isa::Avx512 => const { &[&x86::AVX512_32, &x86::AVX512_16, &x86::AVX2_8, &x86::SSE2_4, &SINGLE_1] },
-        #[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
+        #[cfg(all(feature = "vectors", target_arch = "x86_64", target_feature = "sse2"))]
         Isa::Avx2 => const { &[&x86::AVX2_16, &x86::AVX2_8, &x86::SSE2_4, &SINGLE_1] },
-        #[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
+        #[cfg(all(feature = "vectors", target_arch = "x86_64", target_feature = "sse2"))]
         Isa::Sse2 => const { &[&x86::SSE2_8, &x86::SSE2_4, &SINGLE_1] },
-        #[cfg(all(target_arch = "aarch64", target_feature = "neon"))]
+        #[cfg(all(feature = "vectors", target_arch = "aarch64", target_feature = "neon"))]
         Isa::Neon => const { &[&arm::NEON_16, &arm::NEON_4, &SINGLE_1] },
-        #[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
+        #[cfg(all(feature = "vectors", target_arch = "wasm32", target_feature = "simd128"))]
         Isa::Wasm128 => const { &[&wasm::WASM_8, &wasm::WASM_4, &SINGLE_1] },
         _ => const { &[&SCALAR_4, &SINGLE_1] },
     }

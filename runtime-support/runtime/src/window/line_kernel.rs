@@ -4,9 +4,9 @@
 // Targets without vectors have none of these kernels.
 #![cfg_attr(
     not(any(
-        all(target_arch = "x86_64", target_feature = "sse2"),
-        all(target_arch = "aarch64", target_feature = "neon"),
-        all(target_arch = "wasm32", target_feature = "simd128")
+        all(feature = "vectors", target_arch = "x86_64", target_feature = "sse2"),
+        all(feature = "vectors", target_arch = "aarch64", target_feature = "neon"),
+        all(feature = "vectors", target_arch = "wasm32", target_feature = "simd128")
     )),
     allow(dead_code, unused_macros)
 )]
@@ -285,7 +285,7 @@ macro_rules! kernels {
     }};
 }
 
-#[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
+#[cfg(all(feature = "vectors", target_arch = "x86_64", target_feature = "sse2"))]
 mod x86 {
     use super::*;
     use crate::isa::{avx2::Avx2, avx512::Avx512, sse2::Sse2};
@@ -295,7 +295,7 @@ mod x86 {
     kernels!(SSE2_4, Sse2::new(), 4, target_feature(enable = "sse2"));
 }
 
-#[cfg(all(target_arch = "aarch64", target_feature = "neon"))]
+#[cfg(all(feature = "vectors", target_arch = "aarch64", target_feature = "neon"))]
 mod arm {
     use super::*;
     use crate::isa::neon::Neon;
@@ -303,7 +303,7 @@ mod arm {
     kernels!(NEON_4, Neon, 4, inline(never));
 }
 
-#[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
+#[cfg(all(feature = "vectors", target_arch = "wasm32", target_feature = "simd128"))]
 mod wasm {
     use super::*;
     use crate::isa::wasm128::Wasm128;
@@ -314,15 +314,15 @@ mod wasm {
 /// The kernels of an instruction set, widest first; none without vectors, where code size counts.
 pub(super) fn of(isa: Isa) -> &'static [&'static LineSet] {
     match isa {
-        #[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
+        #[cfg(all(feature = "vectors", target_arch = "x86_64", target_feature = "sse2"))]
         Isa::Avx512 => const { &[&x86::AVX512_16, &x86::AVX2_8, &x86::SSE2_4] },
-        #[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
+        #[cfg(all(feature = "vectors", target_arch = "x86_64", target_feature = "sse2"))]
         Isa::Avx2 => const { &[&x86::AVX2_8, &x86::SSE2_4] },
-        #[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
+        #[cfg(all(feature = "vectors", target_arch = "x86_64", target_feature = "sse2"))]
         Isa::Sse2 => const { &[&x86::SSE2_4] },
-        #[cfg(all(target_arch = "aarch64", target_feature = "neon"))]
+        #[cfg(all(feature = "vectors", target_arch = "aarch64", target_feature = "neon"))]
         Isa::Neon => const { &[&arm::NEON_4] },
-        #[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
+        #[cfg(all(feature = "vectors", target_arch = "wasm32", target_feature = "simd128"))]
         Isa::Wasm128 => const { &[&wasm::WASM_4] },
         _ => &[],
     }
