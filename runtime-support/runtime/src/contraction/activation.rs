@@ -5,6 +5,7 @@
 use super::Tile;
 use crate::cx::Cx;
 use crate::simd::{Simd, WithSimd, load_first, store_first};
+use core::ptr::NonNull;
 
 /// A function that kernels apply to what they computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,49 +69,46 @@ trait Function: Copy {
 /// Replaces all elements of the tile.
 #[inline(always)]
 fn each<S: Simd>(s: S, mut tile: Tile<'_>, f: impl Function) {
-    let (mut group, mut waiting) = ([core::ptr::null_mut(); GROUP], 0);
-    for (_, row) in tile.rows() {
-        let mut at = 0;
-        while at < row.len() {
-            let (left, start) = (row.len() - at, row.as_mut_ptr().wrapping_add(at));
-            at += S::LANES;
-            if left < S::LANES {
-                // SAFETY: `left` elements of the row.
-                unsafe {
-                    let [y] = f.of(s, [load_first(s, start, left)]);
-                    store_first(s, start, left, y);
-                }
-                continue;
+    let mut rows = tile.rows();
+    let (mut start, mut left) = (NonNull::dangling().as_ptr(), 0);
+    loop {
+        // Vectors of several rows, the last one of each perhaps in part. In the last group there may be empty ones.
+        let mut group = [(start, 0); GROUP];
+        for slot in &mut group {
+            if left == 0 {
+                let Some((_, row)) = rows.next() else { break };
+                (start, left) = (row.as_mut_ptr(), row.len());
             }
-            if let Some(slot) = group.get_mut(waiting) {
-                *slot = start;
-            }
-            waiting += 1;
-            if waiting == GROUP {
-                // SAFETY: whole vectors of rows that the tile borrows.
-                unsafe { replace(s, group, f) };
-                waiting = 0;
-            }
+            *slot = (start, left);
+            (start, left) = (start.wrapping_add(S::LANES), left.saturating_sub(S::LANES));
         }
-    }
-    for start in group.into_iter().take(waiting) {
-        // SAFETY: as above.
-        unsafe { replace(s, [start], f) };
+        if group.iter().all(|(_, left)| *left == 0) {
+            return;
+        }
+        // SAFETY: so many elements of rows that the tile borrows.
+        unsafe { replace(s, group, f) };
     }
 }
 
+/// Replaces vectors, each of which may have fewer elements than lanes.
+///
 /// # Safety
-/// A vector at each pointer is valid, and borrowed exclusively.
+/// So many elements at each pointer are valid, and borrowed exclusively.
 #[inline(always)]
-unsafe fn replace<S: Simd, const N: usize>(s: S, at: [*mut f32; N], f: impl Function) {
+unsafe fn replace<S: Simd, const N: usize>(s: S, at: [(*mut f32, usize); N], f: impl Function) {
+    let whole = at.iter().all(|(_, left)| *left >= S::LANES);
     let mut x = [s.splat(0.0); N];
     // SAFETY: promised by the caller.
     unsafe {
-        for (x, at) in x.iter_mut().zip(at) {
-            *x = s.load(at);
+        for (x, (at, left)) in x.iter_mut().zip(at) {
+            *x = if whole { s.load(at) } else { load_first(s, at, left) };
         }
-        for (y, at) in f.of(s, x).into_iter().zip(at) {
-            s.store(at, y);
+        for (y, (at, left)) in f.of(s, x).into_iter().zip(at) {
+            if whole {
+                s.store(at, y);
+            } else {
+                store_first(s, at, left, y);
+            }
         }
     }
 }

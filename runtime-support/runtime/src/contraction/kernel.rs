@@ -7,13 +7,14 @@ use super::job::MOST_ROWS;
 use super::single::Single;
 use super::strip::Strip;
 use super::table::{Row, valid_rows};
-use crate::simd::{Simd, load_first, store_first};
+use crate::simd::{Simd, WithSimd, load_first, store_first};
+use core::mem::MaybeUninit;
 
 /// Length of the row of zeros that stands for padding; longer runs are cut.
 const ZEROS: usize = if cfg!(target_pointer_width = "64") { 256 } else { 32 };
 /// Weight rows that are fetched ahead: panels stream from the outer caches or from memory.
 pub(super) const AHEAD: usize = 16;
-/// Lanes from which on kernels write tiles with missing columns themselves.
+/// Lanes with which kernels write tiles with missing columns themselves.
 pub(super) const IN_PART: usize = 16;
 /// Floats of a cache line.
 pub(crate) const LINE: usize = 16;
@@ -96,11 +97,11 @@ struct Segment {
 /// Every row has a first and an end.
 const MOST_SEGMENTS: usize = 2 * MOST_ROWS + 1;
 
-/// The last tap axis in segments. Used at the border of the input.
+/// The last tap axis in segments. Used at the border of the input; at most `MOST_ROWS` rows.
 #[inline(never)]
-fn split<const MR: usize>(c: &Contraction, rows: &[Row; MR]) -> [Segment; MOST_SEGMENTS] {
+fn split(c: &Contraction, rows: &[Row]) -> [Segment; MOST_SEGMENTS] {
     let extent = c.taps[3].extent as u16;
-    let (mut first, mut end) = ([0u16; MR], [extent; MR]);
+    let (mut first, mut end) = ([0u16; MOST_ROWS], [extent; MOST_ROWS]);
     for (b, bound) in c.bounds.iter().enumerate() {
         if bound.limit != 0 && bound.tap == 3 {
             for ((first, end), row) in first.iter_mut().zip(&mut end).zip(rows) {
@@ -114,7 +115,7 @@ fn split<const MR: usize>(c: &Contraction, rows: &[Row; MR]) -> [Segment; MOST_S
     let mut t = 0;
     for segment in &mut segments {
         let (mut mask, mut next) = (0, extent);
-        for (i, (&first, &end)) in first.iter().zip(&end).enumerate() {
+        for (i, (&first, &end)) in first.iter().zip(&end).take(rows.len()).enumerate() {
             mask |= u32::from(first <= t && t < end) << i;
             let change = if t < first { first } else { end };
             next = if t < change && change < next { change } else { next };
@@ -248,14 +249,14 @@ unsafe fn taps<S: Simd, const MR: usize, const NV: usize>(
             while done < run {
                 // Rows in the padding read zeros, of which there are not many.
                 let len = if mask == all || run - done < ZEROS { run - done } else { ZEROS };
-                let rows: [*const f32; MR] = core::array::from_fn(|i| {
+                let starts: [*const f32; MR] = core::array::from_fn(|i| {
                     let start = args.a.wrapping_offset(rows[i].a);
                     let inner = start.wrapping_offset(at).wrapping_add(done);
                     if mask >> i & 1 == 1 { inner } else { ZERO_ROW.as_ptr() }
                 });
                 // SAFETY: rows in the mask are inside the operand, as checked by `Contraction::fits`; the others read
                 // at most ZEROS zeros.
-                w = unsafe { accumulate::<S, MR, NV>(s, acc, &rows, len, w, args.w_stride) };
+                w = unsafe { accumulate::<S, MR, NV>(s, acc, &starts, len, w, args.w_stride) };
                 done += len;
             }
             at = at.wrapping_add(step);
@@ -293,22 +294,19 @@ pub(super) unsafe fn tile<S: Simd, const MR: usize, const NV: usize>(s: S, args:
     let segments: &[Segment] = if inside {
         &[Segment { end: t3.extent as u16, mask: all }]
     } else {
-        border = split::<MR>(c, rows);
+        border = split(c, rows);
         &border
     };
     let mut w = (args.w, args.next);
-    let valid = |axis, index| if inside { all } else { valid_rows::<MR>(rows, &c.bounds, axis, index) };
     for i0 in 0..t0.extent {
-        let mask0 = valid(0, i0);
         for i1 in 0..t1.extent {
-            let mask1 = mask0 & valid(1, i1);
             for i2 in 0..t2.extent {
-                let mask2 = mask1 & valid(2, i2);
+                let valid = if inside { all } else { valid_rows::<MR>(rows, &c.bounds, [i0, i1, i2]) };
                 let at = (i0 as isize).wrapping_mul(t0.a);
                 let at =
                     at.wrapping_add((i1 as isize).wrapping_mul(t1.a)).wrapping_add((i2 as isize).wrapping_mul(t2.a));
                 // SAFETY: promised by the caller.
-                w = unsafe { taps::<S, MR, NV>(s, args, rows, &mut acc, at, (mask2, segments), w) };
+                w = unsafe { taps::<S, MR, NV>(s, args, rows, &mut acc, at, (valid, segments), w) };
             }
         }
     }
@@ -338,9 +336,14 @@ pub(crate) unsafe fn finish<S: Simd, const MR: usize, const NV: usize>(
             return;
         }
         if stores_in_part::<S>() && args.cols < NV * S::LANES {
-            // A copy: its loops may stay loops, and what they index lies in memory.
-            let sums = *acc;
-            return finish_part::<S, MR, NV>(s, args, rows, &sums);
+            // Only a copy lies in memory, of floats: a frame that is aligned for vectors would cost the loops a register.
+            let mut sums = [[[MaybeUninit::<f32>::uninit(); IN_PART]; NV]; MR];
+            for i in 0..MR {
+                for v in 0..NV {
+                    s.store(sums[i][v].as_mut_ptr().cast(), acc[i][v]);
+                }
+            }
+            return s.apart(Part { args, rows, sums: sums.as_ptr().cast(), vectors: NV });
         }
         if !args.bias.is_null() {
             for v in 0..NV {
@@ -380,39 +383,45 @@ pub(crate) unsafe fn finish<S: Simd, const MR: usize, const NV: usize>(
 /// are cheap.
 #[inline(always)]
 fn stores_in_part<S: Simd>() -> bool {
-    S::LANES >= IN_PART
+    S::LANES == IN_PART
 }
 
-/// `finish` to the result where columns are missing.
-///
-/// # Safety
-/// As [`tile`], for `args.cols` columns.
-#[inline(always)]
-unsafe fn finish_part<S: Simd, const MR: usize, const NV: usize>(
-    s: S,
-    args: &Args<'_>,
-    rows: &[Row; MR],
-    acc: &[[S::F32; NV]; MR],
-) {
-    // Iterators, because bounds checks of indices stay in at `opt-level = "z"`.
-    for (row, sums) in rows.iter().zip(acc) {
-        for (v, sum) in sums.iter().enumerate() {
-            let n = args.cols.saturating_sub(v * S::LANES);
-            // SAFETY: the caller promises `cols` columns at each of these addresses; `n` of them from this vector on.
-            let part = |from: *const f32| unsafe { load_first(s, from.wrapping_add(v * S::LANES), n) };
-            let mut x = *sum;
-            if !args.bias.is_null() {
-                x = s.add(x, part(args.bias));
+/// `finish` to the result where columns are missing: once for all kernels of an instruction set. Whoever makes it promises what
+/// [`finish`] demands, for `args.cols` columns.
+struct Part<'t> {
+    args: &'t Args<'t>,
+    rows: &'t [Row],
+    /// The accumulators, `vectors` for each row.
+    sums: *const f32,
+    vectors: usize,
+}
+
+impl WithSimd for Part<'_> {
+    type Output = ();
+    #[inline(always)]
+    fn run<S: Simd>(self, s: S) {
+        let (args, mut sums) = (self.args, self.sums);
+        for row in self.rows {
+            for v in 0..self.vectors {
+                let (at, n) = (v * S::LANES, args.cols.saturating_sub(v * S::LANES));
+                // SAFETY: there are so many sums, and `cols` columns at each of these addresses, `n` of them from this vector
+                // on.
+                unsafe {
+                    let mut x = s.load(sums);
+                    if !args.bias.is_null() {
+                        x = s.add(x, load_first(s, args.bias.wrapping_add(at), n));
+                    }
+                    if !args.residual.is_null() {
+                        x = s.add(x, load_first(s, args.residual.wrapping_add(row.residual + at), n));
+                    }
+                    if let Some((low, high)) = args.clamp {
+                        // The second operand wins if it is NaN.
+                        x = s.min(s.splat(high), s.max(s.splat(low), x));
+                    }
+                    store_first(s, args.out.wrapping_add(row.out + at), n, x);
+                }
+                sums = sums.wrapping_add(S::LANES);
             }
-            if !args.residual.is_null() {
-                x = s.add(x, part(args.residual.wrapping_add(row.residual)));
-            }
-            if let Some((low, high)) = args.clamp {
-                x = s.min(s.splat(high), s.max(s.splat(low), x));
-            }
-            let to = args.out.wrapping_add(row.out).wrapping_add(v * S::LANES);
-            // SAFETY: as above.
-            unsafe { store_first(s, to, n, x) };
         }
     }
 }

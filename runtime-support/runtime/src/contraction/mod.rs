@@ -108,6 +108,12 @@ pub struct Bound {
 impl Bound {
     /// The index does not occur.
     pub const NO_AXIS: u8 = 255;
+
+    /// The tap axis; bounds without one count as bounds of the first.
+    #[inline(always)]
+    pub(crate) fn tap_axis(&self) -> usize {
+        if self.tap == Self::NO_AXIS { 0 } else { usize::from(self.tap) }
+    }
     /// No condition.
     pub const NONE: Bound =
         Bound { row: Self::NO_AXIS, tap: Self::NO_AXIS, stride: 0, dilation: 0, offset: 0, limit: 0 };

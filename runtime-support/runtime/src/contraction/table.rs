@@ -26,6 +26,23 @@ impl Row {
     /// Not tabled yet; all taps valid.
     pub const START: Row = Row { a: 0, out: 0, residual: 0, first: [0; 3], count: [0; 3], inside: true };
 
+    /// Whether this index of the tap axis of bound `b` is valid.
+    #[inline(always)]
+    fn has(&self, b: usize, index: usize) -> bool {
+        let (first, count) = self.valid(b);
+        (index as u16).wrapping_sub(first) < count
+    }
+
+    /// Whether the row is not in the padding at this index of a tap axis.
+    #[inline(always)]
+    pub fn has_tap(&self, bounds: &[Bound; 3], axis: usize, index: usize) -> bool {
+        self.inside
+            || bounds
+                .iter()
+                .enumerate()
+                .all(|(b, bound)| bound.limit == 0 || bound.tap_axis() != axis || self.has(b, index))
+    }
+
     /// First valid index of the tap axis of bound `b`, and the number of valid ones.
     #[inline(always)]
     pub fn valid(&self, b: usize) -> (u16, u16) {
@@ -39,17 +56,14 @@ pub(crate) type Block = [Row; BLOCK];
 /// Nothing tabled yet.
 pub(crate) const EMPTY: Block = [Row::START; BLOCK];
 
-/// Bit i set: row i is not in the padding at this index of tap axis `axis`.
+/// Bit i set: row i is not in the padding at these indices of the first tap axes.
 #[inline(always)]
-pub(crate) fn valid_rows<const MR: usize>(rows: &[Row; MR], bounds: &[Bound; 3], axis: u8, index: usize) -> u32 {
+pub(crate) fn valid_rows<const MR: usize>(rows: &[Row; MR], bounds: &[Bound; 3], taps: [usize; 3]) -> u32 {
     let mut mask = (1u32 << MR) - 1;
     for (b, bound) in bounds.iter().enumerate() {
-        // Bounds without a tap axis count as bounds of the first.
-        if bound.limit != 0 && (bound.tap == axis || axis == 0 && bound.tap == Bound::NO_AXIS) {
-            for (i, row) in rows.iter().enumerate() {
-                let (first, count) = row.valid(b);
-                mask &= !(u32::from((index as u16).wrapping_sub(first) >= count) << i);
-            }
+        let Some(index) = taps.get(bound.tap_axis()).filter(|_| bound.limit != 0) else { continue };
+        for (i, row) in rows.iter().enumerate() {
+            mask &= !(u32::from(!row.has(b, *index)) << i);
         }
     }
     mask

@@ -1,5 +1,5 @@
 //! AVX-512: 512 bits.
-use crate::simd::{Simd, operations};
+use crate::simd::{Simd, WithSimd, operations};
 use core::arch::x86_64::*;
 
 /// AVX-512: 512 bits. Made only where the machine has it.
@@ -23,6 +23,12 @@ unsafe impl Simd for Avx512 {
     type U8 = __m128i;
     type Mask = __mmask16;
     const LANES: usize = 16;
+
+    #[inline(always)]
+    fn apart<K: WithSimd>(self, work: K) -> K::Output {
+        // SAFETY: the token proves the instruction set.
+        unsafe { apart(self, work) }
+    }
 
     operations! { self;
         mask_from_bits(bits: u32) -> Self::Mask = bits as u16;
@@ -121,4 +127,12 @@ unsafe impl Simd for Avx512 {
 #[inline(always)]
 fn join(low: u8, high: u8) -> u16 {
     u16::from(low) | u16::from(high) << 8
+}
+
+/// # Safety
+/// The machine has the instruction set.
+#[inline(never)]
+#[target_feature(enable = "avx512f,avx512vl,avx512bw,avx512dq,fma,avx2")]
+unsafe fn apart<K: WithSimd>(s: Avx512, work: K) -> K::Output {
+    work.run(s)
 }

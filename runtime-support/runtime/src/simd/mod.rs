@@ -66,6 +66,12 @@ pub unsafe trait Simd: Copy {
     /// Numbers per vector.
     const LANES: usize;
 
+    /// Runs `work` in a function of its own where vectors are wide: what kernels seldom need, compiled once for all of them.
+    #[inline(always)]
+    fn apart<K: WithSimd>(self, work: K) -> K::Output {
+        work.run(self)
+    }
+
     /// Lane i is set exactly if bit i is.
     fn mask_from_bits(self, bits: u32) -> Self::Mask;
     /// Bit i is set exactly if lane i is; higher bits are 0.

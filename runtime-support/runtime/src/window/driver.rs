@@ -5,7 +5,7 @@ use super::{Divisor, Operation, sums};
 use crate::contraction::job::{Job, Place};
 use crate::contraction::kernel::Args;
 use crate::contraction::parts::{self, Parts, Shared};
-use crate::contraction::table::{BLOCK, EMPTY, Row, fill, step, valid_rows};
+use crate::contraction::table::{BLOCK, EMPTY, Row, fill, step};
 use crate::contraction::{Contraction, Epilogue, Then};
 use crate::cx::Cx;
 use crate::math::floor_div_usize;
@@ -108,9 +108,8 @@ fn same_taps(rows: &[Row]) -> Option<(&[Row], &[Row])> {
 impl Run<'_> {
     /// Calls `f` for every tap.
     fn each_tap(&self, c: &Contraction, mut f: impl FnMut(TapAt)) {
-        let Some(row) = self.rows.first_chunk::<1>() else { return };
-        let [inside] = row.each_ref().map(|row| row.inside);
-        let valid = |axis, index| inside || valid_rows::<1>(row, &c.bounds, axis, index) == 1;
+        let Some(row) = self.rows.first() else { return };
+        let valid = |axis, index| row.has_tap(&c.bounds, axis, index);
         let [t0, t1, t2, t3] = c.taps;
         let mut index = 0;
         for i0 in 0..t0.extent {
