@@ -4,15 +4,15 @@ use crate::contraction::packed_len;
 use crate::math::{floor_div_usize, floor_mod_usize};
 
 /// Transforms and packs the weights `w(tap, channel, column)`, tap = 3 * y + x, into `out`, which takes
-/// [`Winograd::weights_len`] floats: chunks of columns, in them positions, in them panels as of [`crate::contraction::pack`].
+/// [`Winograd::weights_len`] zeros: chunks of columns, in them positions, in them panels as of [`crate::contraction::pack`].
+/// Writes nothing if they are fewer.
 ///
-/// Plain loops: the compiler calls this from build scripts, which Cargo does not optimise.
+/// Plain loops that call nothing: the compiler calls this from build scripts, which Cargo does not optimise.
 pub fn pack_winograd(shape: &Winograd, out: &mut [f32], mut w: impl FnMut(usize, usize, usize) -> f32) {
     let (c, size, length) = (&shape.product, shape.tile.min(4) + 2, out.len());
-    if shape.chunk == 0 || c.panel == 0 {
+    if shape.chunk == 0 || c.panel == 0 || shape.weights_len() > length {
         return;
     }
-    out.fill(0.0);
     for column in 0..c.cols {
         let (chunk, at) = (floor_div_usize(column, shape.chunk) * shape.chunk, floor_mod_usize(column, shape.chunk));
         let width = shape.width(chunk);
@@ -29,18 +29,16 @@ pub fn pack_winograd(shape: &Winograd, out: &mut [f32], mut w: impl FnMut(usize,
             let (mut x, mut y) = (0, 0);
             while y < 3 {
                 let [a, b, c] = [w(3 * y, depth, column), w(3 * y + 1, depth, column), w(3 * y + 2, depth, column)];
-                lines[y] = transformed(shape.tile, f64::from(a), f64::from(b), f64::from(c));
+                lines[y] = transformed(shape.tile, a as f64, b as f64, c as f64);
                 y += 1;
             }
             while x < size {
                 let values = transformed(shape.tile, lines[0][x], lines[1][x], lines[2][x]);
+                let mut place = at + x * plane;
                 y = 0;
-                while y < size {
-                    let place = at.saturating_add((y * size + x).saturating_mul(plane));
-                    if place < length {
-                        out[place] = values[y] as f32;
-                    }
-                    y += 1;
+                while y < size && place < length {
+                    out[place] = values[y] as f32;
+                    (place, y) = (place + size * plane, y + 1);
                 }
                 x += 1;
             }

@@ -84,7 +84,7 @@ fn random_convolutions_match_the_definition_on_every_isa() {
         let (shape, c) = (&case.shape, &case.shape.product);
         let (a, w) = (r.floats(case.a_len), r.floats(9 * c.depth * c.cols));
         let (bias, residual, old) = (r.floats(c.cols), r.floats(case.out_len), r.floats(case.out_len));
-        let mut packed = vec![f32::NAN; shape.weights_len()];
+        let mut packed = vec![0.0; shape.weights_len()];
         pack_winograd(shape, &mut packed, |tap, d, n| w[(tap * c.depth + d) * c.cols + n]);
         let mut scratch = vec![f32::NAN; shape.scratch_len()];
         let (a_extent, out_extent) = (Extent::contiguous(case.a_len), Extent::contiguous(case.out_len));

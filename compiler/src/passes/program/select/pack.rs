@@ -96,8 +96,8 @@ impl<'t> Values<'t> {
 
     /// The caller's indices lie inside: they come from the extents of the tensor's own nest.
     pub(super) fn at(&self, index: i64) -> f32 {
-        let chunk = usize::try_from(index).ok().and_then(|i| self.chunks.get(i));
-        chunk.map_or(0.0, |bytes| f32::from_le_bytes(*bytes))
+        let at = index as usize;
+        if at < self.chunks.len() { f32::from_le_bytes(self.chunks[at]) } else { 0.0 }
     }
 
     /// The elements at `start` and the offsets from `first` on; indices as for [`Values::at`].

@@ -57,15 +57,18 @@ pub(super) fn contraction(
     let shape = form.shape(&winograd, panel);
     let (taps, depth, columns) =
         (flattened(&description.taps)?, flattened(&description.depth)?, flattened(&description.columns)?);
+    let (taps, depth, columns) = (taps.as_slice(), depth.as_slice(), columns.as_slice());
     let offset = description.weights_offset.as_const()?;
     let mut packed = vec![0.0f32; shape.weights_len()];
     runtime::pack_winograd(&shape, &mut packed, |tap, d, n| values.at(offset + taps[tap] + depth[d] + columns[n]));
     let name = program.buffer(source).name.clone();
     let scratch = vec![Dim::from(shape.scratch_len())];
     winograd.scratch = program.add_buffer(&name, ElementType::F32, scratch, Role::Scratch);
-    let mut elements = vec![[0; 4]; packed.len()];
-    for (element, value) in elements.iter_mut().zip(packed) {
-        *element = value.to_le_bytes();
+    let (mut elements, mut i) = (vec![[0; 4]; packed.len()], 0);
+    let (from, to) = (packed.as_slice(), elements.as_mut_slice());
+    while i < from.len() {
+        to[i] = from[i].to_le_bytes();
+        i += 1;
     }
     Some((program.add_constant(&name, f32_tensor(elements)), winograd))
 }
