@@ -150,12 +150,32 @@ impl Job<'_> {
             let args =
                 Args { w: w.wrapping_add(at), w_stride: width, next: w, ..self.args(rows, first_col + at, cols) };
             // SAFETY: promised by the caller; the kernels are of the context's instruction set.
-            unsafe {
-                let done = self.strip(set, &args, (first_row, first_col + at), then);
-                let rest = Args { rows: rows.get(done..).unwrap_or_default(), ..args };
-                self.tiles(set, &rest, (first_row + done, first_col + at), then);
-            }
+            unsafe { self.strips_and_tiles(set, &args, (first_row, first_col + at), then) }
             at += set.cols;
+        }
+    }
+
+    /// All rows of a block against the columns of a kernel; the arguments as for `tiles`.
+    ///
+    /// # Safety
+    /// As `panel`.
+    unsafe fn strips_and_tiles(&self, set: &KernelSet, args: &Args<'_>, first: (usize, usize), then: Option<Then<'_>>) {
+        let (all, mut row) = (args.rows, 0);
+        if !self.takes_strips(set, all.len(), args.cols) {
+            // SAFETY: promised by the caller.
+            return unsafe { self.tiles(set, args, first, then) };
+        }
+        while row < all.len() {
+            let rows = |range: Range<usize>| Args { rows: all.get(range).unwrap_or_default(), ..*args };
+            // SAFETY: promised by the caller.
+            unsafe {
+                let (done, others) = self.strip(set, &rows(row..all.len()), (first.0 + row, first.1), then);
+                row += done;
+                if others > 0 {
+                    self.tiles(set, &rows(row..row + others), (first.0 + row, first.1), then);
+                    row += others;
+                }
+            }
         }
     }
 

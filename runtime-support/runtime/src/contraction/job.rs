@@ -1,7 +1,7 @@
 //! One batch of a contraction or window, and how its tiles are finished.
 use super::kernel::Args;
 use super::parts::apart;
-use super::strip::Steps;
+use super::steps::Steps;
 use super::table::{Row, step};
 use super::{Contraction, Epilogue, Then, Tile};
 use crate::blocks::blocks_mut;

@@ -18,7 +18,7 @@ pub(super) const AHEAD: usize = 16;
 pub(super) const IN_PART: usize = 16;
 /// Floats of a cache line.
 pub(crate) const LINE: usize = 16;
-static ZERO_ROW: [f32; ZEROS] = [0.0; ZEROS];
+pub(super) static ZERO_ROW: [f32; ZEROS] = [0.0; ZEROS];
 
 /// Everything a micro-kernel needs to know about its tile.
 #[derive(Clone, Copy)]

@@ -18,7 +18,7 @@ macro_rules! kernels {
         /// # Safety
         /// As [`Strip`].
         #[$attribute]
-        unsafe fn kernel(args: &StripArgs) {
+        unsafe fn kernel(args: &StripArgs<'_>) {
             // SAFETY: promised by the caller; this function has the target features.
             unsafe { strip::<_, $rows, $vectors>($token, args) }
         }

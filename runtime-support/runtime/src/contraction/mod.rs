@@ -16,6 +16,7 @@ pub(crate) mod parts;
 mod reach;
 mod rows;
 mod single;
+mod steps;
 mod strip;
 pub(crate) mod table;
 

@@ -16,51 +16,22 @@
 
 use super::job::{Job, offset};
 use super::kernel::{Args, KernelSet, LINE};
-use super::{Contraction, Then, Tile};
+use super::steps::{Run, Runs};
+use super::{Then, Tile};
 use crate::isa::VECTORS;
 use crate::math::floor_mod_usize;
 use crate::simd::{Simd, load_first, store_first};
 
-/// Products per sum up to which strips are worth it: the weights of a strip stay in the first-level cache.
-const MOST: usize = 192;
 /// Rows after which a closure sees them.
 const SEEN: usize = 48;
-
-/// The distances of neighbouring rows in the left operand, the result and the residual.
-#[derive(Clone, Copy)]
-pub(crate) struct Steps {
-    a: isize,
-    out: usize,
-    residual: usize,
-}
-
-impl Steps {
-    /// The distances, if all rows have the same, the window is a single element without padding, and sums are short.
-    pub fn of(c: &Contraction) -> Option<Steps> {
-        let single = c.taps.iter().all(|tap| tap.extent == 1) && c.bounds.iter().all(|bound| bound.limit == 0);
-        if !VECTORS || !single || c.depth > MOST {
-            return None;
-        }
-        let mut axes = c.rows.iter().rev().filter(|axis| axis.extent != 1);
-        let fast = axes.next()?;
-        let (mut rows, steps) = (fast.extent, Steps { a: fast.a, out: fast.out, residual: fast.residual });
-        for axis in axes {
-            let along = Some(axis.a) == isize::try_from(rows).ok().and_then(|n| n.checked_mul(steps.a));
-            let same = |own: usize, step: usize| Some(own) == rows.checked_mul(step);
-            if !(along && same(axis.out, steps.out) && same(axis.residual, steps.residual)) {
-                return None;
-            }
-            rows = rows.checked_mul(axis.extent)?;
-        }
-        Some(steps)
-    }
-}
-
 /// Everything a kernel needs to know about its strip.
-pub(crate) struct StripArgs {
-    a: *const f32,
-    a_step: isize,
-    k: usize,
+pub(crate) struct StripArgs<'a> {
+    /// The left operand of the block's first strip.
+    runs: &'a [Run],
+    /// Elements of each run.
+    len: usize,
+    /// The strip's first row.
+    first: usize,
     w: *const f32,
     /// Floats between the weights of consecutive k.
     w_stride: usize,
@@ -80,44 +51,59 @@ pub(crate) struct StripArgs {
 
 /// # Safety
 /// The machine has the instruction set; all addresses are valid for its rows and columns.
-pub(crate) type Strip = unsafe fn(&StripArgs);
+pub(crate) type Strip = unsafe fn(&StripArgs<'_>);
 
 impl Job<'_> {
-    /// Rows of a block against the columns of a kernel at once: how many, all or none of them, or where the result is updated
-    /// in place those that are computed once.
+    /// Whether some of so many rows are to be computed in strips by these kernels.
+    pub(super) fn takes_strips(&self, set: &KernelSet, rows: usize, cols: usize) -> bool {
+        // Weights that few rows share stream from the outer caches; tiles fetch them ahead.
+        let few = rows < set.kernels.len() || rows < self.c.k() / 2;
+        VECTORS && set.strip.is_some() && self.steps.is_some() && !few && !self.accumulate && set.writes(cols)
+    }
+
+    /// Rows of a block against the columns of a kernel, from the first of `args` on: how many are done, and how many of
+    /// those behind them are no strip.
     ///
     /// # Safety
-    /// `args` describes all rows, `first_row` and `first_col` the first ones; the kernels are of the context's instruction
-    /// set.
+    /// `args` describes all rows that are left, `first_row` and `first_col` the first ones; the kernels are of the context's
+    /// instruction set.
     pub(super) unsafe fn strip(
         &self,
         set: &KernelSet,
         args: &Args<'_>,
         (first_row, first_col): (usize, usize),
         then: Option<Then<'_>>,
-    ) -> usize {
-        if !VECTORS {
-            return 0;
-        }
+    ) -> (usize, usize) {
         let rows = args.rows;
-        let (Some(kernel), Some(steps), Some(first)) = (set.strip, self.steps, rows.first()) else { return 0 };
+        let (Some(kernel), Some(steps), Some(first)) = (set.strip, self.steps, rows.first()) else {
+            return (0, rows.len());
+        };
         let least = set.kernels.len();
-        // Weights that few rows share stream from the outer caches; tiles fetch them ahead.
-        let few = rows.len() < least || rows.len() < args.c.depth / 2;
-        if few || self.accumulate || !set.writes(args.cols) {
-            return 0;
-        }
         let whole = |rows: usize| rows - floor_mod_usize(rows, least);
-        let end = if self.in_place { whole(rows.len()) } else { rows.len() };
+        let (inside, stretch) = steps.stretch(first_row);
+        let stretch = stretch.min(rows.len());
+        if !inside || stretch < least {
+            return (0, stretch);
+        }
+        // Where the result is updated in place, nothing is computed twice.
+        let end = if self.in_place { whole(stretch) } else { stretch };
+        let (one, several): (_, Runs);
+        let runs = if steps.single {
+            one = [Run { a: args.a.wrapping_offset(first.a), step: steps.a }];
+            &one[..]
+        } else {
+            several = Runs::new(args.c, args.a, first, steps.a);
+            several.list()
+        };
         let mut done = 0;
         while done < end {
             let left = end - done;
             // No closure sees a row twice.
             let count = if then.is_none() || left < SEEN + least { left } else { whole(SEEN) };
             let strip = StripArgs {
-                a: args.a.wrapping_offset(first.a).wrapping_offset(done as isize * steps.a),
-                a_step: steps.a,
-                k: args.c.depth,
+                runs,
+                len: steps.run,
+                first: done,
                 w: args.w,
                 w_stride: args.w_stride,
                 out: args.out.wrapping_add(first.out + done * steps.out),
@@ -142,7 +128,7 @@ impl Job<'_> {
             }
             done += count;
         }
-        end
+        (end, stretch - end)
     }
 }
 
@@ -151,12 +137,27 @@ impl Job<'_> {
 /// # Safety
 /// As [`Strip`]; the caller is compiled for the instruction set of `S`.
 #[inline(always)]
-pub(super) unsafe fn strip<S: Simd, const MR: usize, const NV: usize>(s: S, args: &StripArgs) {
+pub(super) unsafe fn strip<S: Simd, const MR: usize, const NV: usize>(s: S, args: &StripArgs<'_>) {
+    // Most have one run, and short sums no time to look for others: a loop of their own.
+    match args.runs {
+        // SAFETY: promised by the caller.
+        [_] => unsafe { tiles::<S, MR, NV, true>(s, args) },
+        // SAFETY: promised by the caller.
+        _ => unsafe { tiles::<S, MR, NV, false>(s, args) },
+    }
+}
+
+/// The same for the `ONE` run of all rows or for several.
+///
+/// # Safety
+/// As [`strip`].
+#[inline(always)]
+unsafe fn tiles<S: Simd, const MR: usize, const NV: usize, const ONE: bool>(s: S, args: &StripArgs<'_>) {
     let mut done = 0;
     while done < args.rows {
         let last = args.rows.saturating_sub(MR);
         // SAFETY: promised by the caller.
-        unsafe { rows::<S, MR, NV>(s, args, done.min(last), (done + MR).min(last)) };
+        unsafe { rows::<S, MR, NV, ONE>(s, args, done.min(last), (done + MR).min(last)) };
         done += MR;
     }
 }
@@ -166,35 +167,47 @@ pub(super) unsafe fn strip<S: Simd, const MR: usize, const NV: usize>(s: S, args
 /// # Safety
 /// As [`strip`]; there are so many rows.
 #[inline(always)]
-unsafe fn rows<S: Simd, const MR: usize, const NV: usize>(s: S, args: &StripArgs, first: usize, next: usize) {
-    let a = args.a.wrapping_offset((first as isize).wrapping_mul(args.a_step));
-    let a: [*const f32; MR] = core::array::from_fn(|i| a.wrapping_offset((i as isize).wrapping_mul(args.a_step)));
+unsafe fn rows<S: Simd, const MR: usize, const NV: usize, const ONE: bool>(
+    s: S,
+    args: &StripArgs<'_>,
+    first: usize,
+    next: usize,
+) {
     let out = args.out.wrapping_add(first * args.out_step);
     let mut acc = [[s.splat(0.0); NV]; MR];
     let mut w = args.w;
-    // SAFETY: the caller promises k elements of each row, k weights of each column, and all columns that are stored.
+    // SAFETY: the caller promises all runs of each row, as many weights of each column, and all columns that are stored.
     unsafe {
         // The result and the residual come from the outer caches: a row at a time while the rows before are computed, because
         // many lines at once keep the weights waiting. Short sums leave no time for all.
         let paired = S::LANES >= 16;
         let own = if first == 0 || !paired { MR } else { 0 };
-        let late = if paired { MR.saturating_sub(args.k / 2) } else { 0 };
+        let late = if paired { MR.saturating_sub(args.runs.len() * (args.len / 2)) } else { 0 };
         let mut coming = Coming::of(args, if own > 0 { first } else { next });
         for _ in 0..own + late {
             coming.fetch::<S, NV>(s, args);
         }
-        let (mut d, last) = (0, 2 * (MR - late));
-        // Two at a time, so that addresses are made once for both, where the registers hold so many weights.
-        while paired && d + 1 < args.k {
-            if d < last {
-                coming.fetch::<S, NV>(s, args);
+        let mut rest = MR - late;
+        for run in args.runs {
+            let a = run.a.wrapping_offset(((args.first + first) as isize).wrapping_mul(run.step));
+            let a: [*const f32; MR] = core::array::from_fn(|i| a.wrapping_offset((i as isize).wrapping_mul(run.step)));
+            let mut d = 0;
+            // Two at a time, so that addresses are made once for both, where the registers hold so many weights.
+            while paired && d + 1 < args.len {
+                if rest > 0 {
+                    coming.fetch::<S, NV>(s, args);
+                    rest -= 1;
+                }
+                products::<S, MR, NV, 2>(s, &mut acc, &a, d, w, args.w_stride);
+                (w, d) = (w.wrapping_add(2 * args.w_stride), d + 2);
             }
-            products::<S, MR, NV, 2>(s, &mut acc, &a, d, w, args.w_stride);
-            (w, d) = (w.wrapping_add(2 * args.w_stride), d + 2);
-        }
-        while d < args.k {
-            products::<S, MR, NV, 1>(s, &mut acc, &a, d, w, args.w_stride);
-            (w, d) = (w.wrapping_add(args.w_stride), d + 1);
+            while d < args.len {
+                products::<S, MR, NV, 1>(s, &mut acc, &a, d, w, args.w_stride);
+                (w, d) = (w.wrapping_add(args.w_stride), d + 1);
+            }
+            if ONE {
+                break;
+            }
         }
         // The last vector may lack columns, and whole strips have none that do.
         let part = args.cols < NV * S::LANES;
@@ -244,7 +257,7 @@ struct Coming {
 }
 
 impl Coming {
-    fn of(args: &StripArgs, row: usize) -> Coming {
+    fn of(args: &StripArgs<'_>, row: usize) -> Coming {
         // Where the result is updated in place, it is fetched once.
         let apart = if core::ptr::eq(args.residual, args.out) { core::ptr::null() } else { args.residual };
         let residual = offset(apart, row.wrapping_mul(args.residual_step));
@@ -253,7 +266,7 @@ impl Coming {
 
     /// NV vectors of the row.
     #[inline(always)]
-    fn fetch<S: Simd, const NV: usize>(&mut self, s: S, args: &StripArgs) {
+    fn fetch<S: Simd, const NV: usize>(&mut self, s: S, args: &StripArgs<'_>) {
         for line in (0..NV * S::LANES).step_by(LINE) {
             s.prefetch(self.out.wrapping_add(line));
             if !self.residual.is_null() {
@@ -300,8 +313,9 @@ unsafe fn products<S: Simd, const MR: usize, const NV: usize, const K: usize>(
 #[cfg(test)]
 mod tests {
     extern crate std;
+    use super::super::steps::Steps;
     use super::super::tests::Random;
-    use super::super::{Epilogue, RowAxis, packed_len};
+    use super::super::{Bound, Contraction, Epilogue, RowAxis, Tap, packed_len};
     use super::*;
     use crate::cx::Cx;
     use crate::isa::Isa;
@@ -352,5 +366,78 @@ mod tests {
                 assert_eq!(got, want, "in place, {m} x {k} x {n} {:?}", cx.isa());
             }
         }
+    }
+    /// A convolution of an input of h x w elements with c channels, `step` apart along the line.
+    fn convolution(r: &mut Random, (h, w, c): (usize, usize, usize), planes: bool) -> Contraction {
+        let (size, stride, dilation) = ([1 + r.below(4), 1 + r.below(4)], 1 + r.below(3), 1 + r.below(2));
+        let pad = [r.below(3), r.below(3)];
+        let out = |i: usize, n: usize| (n + 2 * pad[i]).saturating_sub((size[i] - 1) * dilation + 1) / stride + 1;
+        let (line, pixel) = if planes { (w, 1) } else { (w * c, c) };
+        let n = 1 + r.below(70);
+        let row = |i: usize, extent: usize, a: usize, out: usize| {
+            let bound = Bound {
+                row: i as u8,
+                tap: i as u8 + 2,
+                stride: stride as isize,
+                dilation: dilation as isize,
+                offset: -(pad[i] as isize),
+                limit: [h, w][i],
+            };
+            (
+                RowAxis { extent, a: (a * stride) as isize, out, residual: out },
+                Tap { extent: size[i], a: (a * dilation) as isize },
+                bound,
+            )
+        };
+        let (y, x) = (row(0, out(0, h), line, out(1, w) * n), row(1, out(1, w), pixel, n));
+        let channels = Tap { extent: if planes { c } else { 1 }, a: (h * w) as isize };
+        Contraction {
+            rows: [y.0, x.0, RowAxis::ONE, RowAxis::ONE],
+            taps: [Tap::ONE, channels, y.1, x.1],
+            bounds: [y.2, x.2, Bound::NONE],
+            a_offset: -((pad[0] * line + pad[1] * pixel) as isize),
+            depth: if planes { 1 } else { c },
+            cols: n,
+            ..Contraction::NEW
+        }
+    }
+
+    /// Row (y, x) of a convolution alone.
+    fn one_row(c: &Contraction, y: usize, x: usize) -> Contraction {
+        let mut bounds = c.bounds;
+        for (bound, index) in bounds.iter_mut().zip([y, x]) {
+            (bound.offset, bound.row) = (bound.offset + bound.stride * index as isize, Bound::NO_AXIS);
+        }
+        let a_offset = c.a_offset + y as isize * c.rows[0].a + x as isize * c.rows[1].a;
+        Contraction { rows: [RowAxis::ONE; 4], bounds, a_offset, ..*c }
+    }
+
+    #[test]
+    fn windows_have_the_bits_of_single_rows_on_every_isa() {
+        let (mut r, mut strips) = (Random(0x0771_2195), 0);
+        for case in 0..40 {
+            let (size, planes) = ((1 + r.below(6), 30 + r.below(200), 1 + r.below(5)), case % 2 == 0);
+            let c = convolution(&mut r, size, planes);
+            let (m, k, n) = (c.m(), c.k(), c.cols);
+            let (a, w) = (r.floats(size.0 * size.1 * size.2), r.floats(packed_len(n, k, 32)));
+            let (bias, residual) = (r.floats(n), r.floats(m * n));
+            strips += usize::from(Steps::of(&c).is_some());
+            for cx in Isa::ALL.into_iter().filter_map(Cx::with_isa) {
+                let epilogue = |at: usize| Epilogue {
+                    bias: (case % 3 != 0).then_some(&bias[..]),
+                    residual: (case % 5 == 0).then(|| residual[at * n..].src()),
+                    clamp: (case % 4 < 2).then_some((-0.5, 0.5)),
+                    ..Epilogue::NONE
+                };
+                let (mut got, mut want) = (vec![0.0; m * n], vec![0.0; m * n]);
+                c.run(cx, a[..].src(), &w, got[..].dst(), epilogue(0));
+                for (i, row) in want.chunks_exact_mut(n).enumerate() {
+                    let (y, x) = (i / c.rows[1].extent, i % c.rows[1].extent);
+                    one_row(&c, y, x).run(cx, a[..].src(), &w, row.dst(), epilogue(i));
+                }
+                assert_eq!(got, want, "{c:?} {:?}", cx.isa());
+            }
+        }
+        assert!(!VECTORS || strips > 20, "{strips}");
     }
 }

@@ -1,6 +1,7 @@
 //! Addresses and valid taps of a block of output rows.
 use super::{Bound, Contraction};
-use crate::math::{floor_div_usize, floor_mod_usize};
+use crate::math::{ceil_div_usize, floor_div_usize, floor_mod_usize};
+use core::ops::Range;
 
 /// Rows of a block whose addresses are tabled; also bounds the stack that a contraction takes.
 pub(crate) const BLOCK: usize = if cfg!(target_pointer_width = "64") { 240 } else { 24 };
@@ -112,6 +113,8 @@ fn fill_line(c: &Contraction, fast: usize, index: &[usize; 4], line: &mut [Row])
     for (b, bound) in c.bounds.iter().enumerate() {
         if bound.limit != 0 && usize::from(bound.row) != fast {
             row.restrict(c, b, bound, index);
+        } else if let Some(count) = row.count.get_mut(b) {
+            *count = bound.taps(c) as u16;
         }
     }
     let (axis, bounded) = (c.rows[fast & 3], c.bounds.iter().any(|bound| bound.limit != 0));
@@ -127,10 +130,13 @@ fn fill_line(c: &Contraction, fast: usize, index: &[usize; 4], line: &mut [Row])
     }
     for (b, bound) in c.bounds.iter().enumerate() {
         if bound.limit != 0 && usize::from(bound.row) == fast {
+            let (first, inside) = (index[fast & 3], bound.inside(c));
             let mut at = *index;
-            for row in line.iter_mut() {
-                row.restrict(c, b, bound, &at);
-                at[fast & 3] += 1;
+            for (i, row) in line.iter_mut().enumerate() {
+                at[fast & 3] = first + i;
+                if !inside.contains(&at[fast & 3]) {
+                    row.restrict(c, b, bound, &at);
+                }
             }
         }
     }
@@ -148,6 +154,24 @@ impl Row {
     }
 }
 
+impl Bound {
+    /// Indices of its tap axis.
+    fn taps(&self, c: &Contraction) -> usize {
+        if self.tap == Bound::NO_AXIS { 1 } else { c.taps[usize::from(self.tap & 3)].extent }
+    }
+
+    /// The rows that all its taps leave inside.
+    pub(super) fn inside(&self, c: &Contraction) -> Range<usize> {
+        let reach = isize::try_from(self.taps(c).saturating_sub(1)).ok().and_then(|n| n.checked_mul(self.dilation));
+        let (Some(reach), true) = (reach, self.stride > 0 && self.dilation >= 0) else { return 0..0 };
+        // The first row whose first tap is not below 0, and the first whose last tap is beyond the limit.
+        let first = ceil_div_usize(usize::try_from(self.offset.saturating_neg()).unwrap_or(0), self.stride as usize);
+        let room = (self.limit as isize).checked_sub(reach).and_then(|n| n.checked_sub(self.offset));
+        let end = ceil_div_usize(room.and_then(|n| usize::try_from(n).ok()).unwrap_or(0), self.stride as usize);
+        first..end
+    }
+}
+
 /// Quotient and remainder. Extents are not zero here, but the optimiser does not know and would keep a panic.
 fn divide(a: usize, b: usize) -> (usize, usize) {
     (floor_div_usize(a, b), floor_mod_usize(a, b))
@@ -155,7 +179,7 @@ fn divide(a: usize, b: usize) -> (usize, usize) {
 
 /// The valid taps of the row at `index`, and how many taps the bound's axis has.
 pub(crate) fn valid_of_row(c: &Contraction, bound: &Bound, index: &[usize; 4]) -> (isize, isize, isize) {
-    let taps = if bound.tap == Bound::NO_AXIS { 1 } else { c.taps[usize::from(bound.tap & 3)].extent };
+    let taps = bound.taps(c);
     let row = if bound.row == Bound::NO_AXIS { 0 } else { index[usize::from(bound.row & 3)] };
     let (first, end) = valid(bound, row as isize, taps as isize);
     (first, end, taps as isize)
