@@ -21,6 +21,7 @@ mod scalar;
 mod split;
 mod state;
 mod steps;
+mod transpose;
 mod types;
 mod views;
 
@@ -55,6 +56,8 @@ pub struct EmitOptions {
     pub runtime: String,
     /// Names of the instruction sets (`Avx2`, ...) that may be used; empty for all.
     pub isas: Vec<String>,
+    /// Whether one of them has vectors: else loops take less memory than kernels.
+    pub vectors: bool,
     /// Emits the defining loops of every step instead of kernels.
     pub reference: bool,
     /// Path of a function that every step calls with its number before it runs.
@@ -70,6 +73,7 @@ impl Default for EmitOptions {
             weights: WeightsAccess::Embedded("\"model.weights.bin\"".to_owned()),
             runtime: "::include_ir".to_owned(),
             isas: Vec::new(),
+            vectors: true,
             reference: false,
             step_hook: None,
             source: None,

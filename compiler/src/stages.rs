@@ -122,6 +122,7 @@ impl<'a> Compilation<'a> {
             module: Some(module.clone()),
             weights: weights_access(self.options, &weights_name, plan.weight_bytes),
             isas: self.options.isa.members().iter().map(|isa| format!("{isa:?}")).collect(),
+            vectors: self.options.isa.has_vectors(),
             reference: self.options.kernels == Kernels::Reference,
             source: Some(self.source.text()),
             step_hook: self.options.step_hook.clone(),

@@ -4,7 +4,7 @@ use super::comments::Comments;
 use super::interface::Interface;
 use super::names::{self, Names, comment};
 use super::views::{Param, Shape, Views};
-use super::{EmitOptions, attention, call, chain, cost, dims, kernel, nest, rows, types};
+use super::{EmitOptions, attention, call, chain, cost, dims, kernel, nest, rows, transpose, types};
 use crate::diag::{Diagnostic, codes, quote as quoted};
 use crate::output::StepInfo;
 use crate::plan::{Plan, Space};
@@ -157,7 +157,12 @@ impl<'a> Steps<'a> {
         let reads = self.reads(&nest.nodes, &|_| true);
         let views = Views::new(self.program, self.plan, &reads, &[nest.store.buffer])?;
         let empty = views.params.iter().any(|param| param.written && param.run() == 0);
-        let body = if empty { TokenStream::new() } else { nest::body(self.program, &views, nest)? };
+        if empty {
+            return Ok((views, TokenStream::new()));
+        }
+        let kernels = !self.options.reference && self.options.vectors;
+        let copy = if kernels { transpose::body(self.program, &views, nest)? } else { None };
+        let body = copy.map_or_else(|| nest::body(self.program, &views, nest), Ok)?;
         Ok((views, body))
     }
 

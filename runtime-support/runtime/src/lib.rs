@@ -32,6 +32,7 @@ pub mod simd;
 #[cfg(feature = "threads")]
 pub mod team;
 pub mod tensor;
+mod transpose;
 pub mod view;
 pub mod window;
 pub mod winograd;

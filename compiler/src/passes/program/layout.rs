@@ -15,6 +15,9 @@ use crate::program::{BufferId, Call, Layout, Program, Role, Step, StepKind};
 use orders::{channels_last, follow, wanted_orders};
 use std::collections::BTreeMap;
 
+/// Elements from which a copy is worth a buffer of its own.
+const MANY: i64 = 4096;
+
 /// Walks over the steps in execution order; every buffer gets its layout where it is first written.
 pub fn choose_layout(program: &mut Program, _: &Options, _: &mut Diagnostics) {
     let mut choosing = Choosing {
@@ -131,16 +134,16 @@ impl Choosing {
 
     fn nest(&mut self, program: &mut Program, mut nest: Nest, origins: Vec<crate::graph::Origin>) {
         let product = recognise::product(program, &nest).filter(|p| p.parts.contains(&Part::Column));
-        let order = match &product {
+        let (order, insists) = match &product {
             Some(product) => {
                 self.contiguous_data(program, &mut nest, product, &origins);
-                Some(columns_last(&nest, product))
+                (Some(columns_last(&nest, product)), true)
             }
             None => self.other_order(program, &mut nest, &origins),
         };
         let mut after = None;
         if let Some(order) = order {
-            after = self.order_output(program, &mut nest, order, product.is_some());
+            after = self.order_output(program, &mut nest, order, insists);
         }
         self.decide(nest.store.buffer);
         self.out.push(Step { kind: StepKind::Nest(nest), origins: origins.clone() });
@@ -185,35 +188,36 @@ impl Choosing {
             && program.buffer(buffer).layout.storage == buffer
     }
 
-    /// Window reductions run along channels; everything else follows the operand it reads most of.
+    /// Window reductions run along channels; everything else follows the operand it reads most of. The second result says
+    /// that writing another order takes longer than a copy.
     fn other_order(
         &mut self,
         program: &mut Program,
         nest: &mut Nest,
         origins: &[crate::graph::Origin],
-    ) -> Option<Vec<usize>> {
+    ) -> (Option<Vec<usize>>, bool) {
         if let Some(window) = recognise::window(program, nest) {
             if window.weights.is_some() && channels_last(program, nest, &window).is_none() {
                 self.relayout(program, nest, window.data, 1, origins);
             }
             if let Some(order) = channels_last(program, nest, &window) {
-                return Some(order);
+                return (Some(order), true);
             }
         }
         match self.wanted.get(&nest.store.buffer) {
-            Some(order) => Some(order.clone()),
-            None => follow(program, nest),
+            Some(order) => (Some(order.clone()), false),
+            None => (follow(program, nest), reads_much(program, nest)),
         }
     }
 
-    /// Gives the output its order. An output of the model is row-major: where the kernel needs another order, it
-    /// writes a temporary, which the returned nest copies.
+    /// Gives the output its order. An output of the model is row-major: a nest that `insists` on another order writes a
+    /// temporary, which the returned nest copies.
     fn order_output(
         &mut self,
         program: &mut Program,
         nest: &mut Nest,
         order: Vec<usize>,
-        kernel: bool,
+        insists: bool,
     ) -> Option<Nest> {
         let buffer = nest.store.buffer;
         let dims = program.buffer(buffer).dims.clone();
@@ -223,7 +227,7 @@ impl Choosing {
         }
         let layout = Layout::ordered(buffer, &dims, &order);
         let differs = !same_memory(&program.buffer(buffer).layout, &layout, &dims);
-        if !kernel || !differs || program.buffer(buffer).layout.storage != buffer {
+        if !insists || !differs || program.buffer(buffer).layout.storage != buffer {
             return None;
         }
         let (element, name) = (program.buffer(buffer).element, program.buffer(buffer).name.clone());
@@ -296,6 +300,14 @@ impl Choosing {
 /// Whether two layouts place every element alike: strides of dimensions with one element do not matter.
 pub(super) fn same_memory(a: &Layout, b: &Layout, dims: &[Dim]) -> bool {
     a.offset == b.offset && a.strides.iter().zip(&b.strides).zip(dims).all(|((x, y), dim)| x == y || dim.is(1))
+}
+
+/// Whether a nest computes so many elements that a loop across the order of its operand takes longer than a copy, which is not
+/// what it is itself.
+fn reads_much(program: &Program, nest: &Nest) -> bool {
+    let copies = matches!(nest.nodes[..], [Scalar::Load { .. }]);
+    let elements = program.buffer(nest.store.buffer).len();
+    !copies && nest.is_direct() && elements.as_const().is_some_and(|n| n >= MANY)
 }
 
 /// Dimensions of the output without columns in their logical order, then those with columns.

@@ -19,6 +19,7 @@ pub use crate::raw::{Dst, Extent, Src};
 pub use crate::shares::{Share, split_lines};
 pub use crate::simd::{Simd, WithSimd, convert};
 pub use crate::tensor::TensorView;
+pub use crate::transpose::{CopyAxis, Transpose};
 pub use crate::view::{Rows, RowsMut, View, ViewMut, ViewRow, ViewRowMut};
 pub use crate::window::{Divisor, Window};
 pub use crate::winograd::{Winograd, pack_winograd};

@@ -88,14 +88,14 @@ impl Source<'_> {
     /// The square is valid at both places.
     #[inline(always)]
     unsafe fn square(&self, from: *const f32, to: *mut f32, width: usize) {
-        let mut columns = [[0.0f32; SQUARE]; SQUARE];
-        for (n, column) in columns.iter_mut().enumerate() {
+        let columns = core::array::from_fn(|n| {
             // SAFETY: promised by the caller.
-            *column = unsafe { from.add(n * self.matrix.n).cast::<[f32; SQUARE]>().read_unaligned() };
-        }
-        for (k, row) in transposed(columns, self.scale).into_iter().enumerate() {
+            let column = unsafe { from.wrapping_add(n * self.matrix.n).cast::<[f32; SQUARE]>().read_unaligned() };
+            column.map(|x| (x * self.scale).to_bits())
+        });
+        for (k, row) in transposed(columns).into_iter().enumerate() {
             // SAFETY: promised by the caller.
-            unsafe { to.add(k * width).cast::<[f32; SQUARE]>().write_unaligned(row) };
+            unsafe { to.add(k * width).cast::<[f32; SQUARE]>().write_unaligned(row.map(f32::from_bits)) };
         }
     }
 

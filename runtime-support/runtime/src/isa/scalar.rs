@@ -136,13 +136,13 @@ unsafe impl Simd for Single {
     }
 }
 
-/// The columns of four rows, times a factor.
+/// The columns of four rows.
 #[inline(always)]
 #[cfg_attr(all(feature = "vectors", target_arch = "x86_64", target_feature = "sse2"), allow(dead_code))]
-pub(crate) fn transposed([a, b, c, d]: [[f32; 4]; 4], factor: f32) -> [[f32; 4]; 4] {
-    let mut out = [[0.0; 4]; 4];
+pub(crate) fn transposed([a, b, c, d]: [[u32; 4]; 4]) -> [[u32; 4]; 4] {
+    let mut out = [[0; 4]; 4];
     for ((((out, a), b), c), d) in out.iter_mut().zip(a).zip(b).zip(c).zip(d) {
-        *out = [a * factor, b * factor, c * factor, d * factor];
+        *out = [a, b, c, d];
     }
     out
 }

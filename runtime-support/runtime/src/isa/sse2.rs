@@ -107,17 +107,16 @@ unsafe impl Simd for Sse2 {
     }
 }
 
-/// The columns of four rows, times a factor.
+/// The columns of four rows.
 #[inline(always)]
-pub(crate) fn transposed(rows: [[f32; 4]; 4], factor: f32) -> [[f32; 4]; 4] {
+pub(crate) fn transposed(rows: [[u32; 4]; 4]) -> [[u32; 4]; 4] {
     // SAFETY: this module exists where all machines have SSE2; rows and vectors are the same bits.
     unsafe {
-        let factor = _mm_set1_ps(factor);
-        let [a, b, c, d] = rows.map(|row| _mm_mul_ps(core::mem::transmute::<[f32; 4], __m128>(row), factor));
+        let [a, b, c, d] = rows.map(|row| core::mem::transmute::<[u32; 4], __m128>(row));
         let (ab, cd) = (_mm_unpacklo_ps(a, b), _mm_unpacklo_ps(c, d));
         let (above, below) = (_mm_unpackhi_ps(a, b), _mm_unpackhi_ps(c, d));
         let columns =
             [_mm_movelh_ps(ab, cd), _mm_movehl_ps(cd, ab), _mm_movelh_ps(above, below), _mm_movehl_ps(below, above)];
-        columns.map(|column| core::mem::transmute::<__m128, [f32; 4]>(column))
+        columns.map(|column| core::mem::transmute::<__m128, [u32; 4]>(column))
     }
 }

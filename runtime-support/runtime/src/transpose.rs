@@ -1,0 +1,308 @@
+//! Copies between two orders of the dimensions: squares that are read along one of them and written along the other.
+//!
+//! A loop over the result alone would touch a cache line of the operand for every element.
+use crate::contraction::{Bound, reach};
+use crate::cx::Cx;
+use crate::isa::transposed;
+use crate::math::{ceil_div_usize, floor_div_usize, floor_mod_usize};
+use crate::pod::Pod;
+use crate::raw::{Dst, Extent, Src};
+use core::ops::Range;
+
+/// Elements of a square that is copied at once, along both dimensions: cache lines of 4-byte elements.
+const BLOCK: usize = 16;
+/// Rows and columns that registers transpose.
+const SQUARE: usize = 4;
+/// Rows of a stripe where the result has too few elements side by side for squares.
+const LONG: usize = 512;
+/// Elements that take a microsecond.
+const WORK: usize = 2048;
+
+/// One axis of the copy. Steps in elements.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CopyAxis {
+    /// Number of indices.
+    pub extent: usize,
+    /// Step of the operand.
+    pub a: usize,
+    /// Step of the result.
+    pub out: usize,
+}
+
+impl CopyAxis {
+    /// No axis.
+    pub const ONE: CopyAxis = CopyAxis { extent: 1, a: 0, out: 0 };
+}
+
+/// A copy whose operand and result are contiguous along different axes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Transpose {
+    /// All other axes, slowest first.
+    pub outer: [CopyAxis; 3],
+    /// The axis along which the operand is contiguous.
+    pub along_a: CopyAxis,
+    /// The axis along which the result is contiguous.
+    pub along_out: CopyAxis,
+    /// First element of the operand.
+    pub a_offset: usize,
+    /// First element of the result.
+    pub out_offset: usize,
+}
+
+/// Where the copy reads and writes, for all threads.
+struct Operands<T>(*const T, *mut T);
+
+// SAFETY: the operand is shared, and parts of the copy write different elements of the result.
+unsafe impl<T: Pod> Sync for Operands<T> {}
+
+impl Transpose {
+    const fn axes(&self) -> [CopyAxis; 5] {
+        let [a, b, c] = self.outer;
+        [a, b, c, self.along_a, self.along_out]
+    }
+
+    /// Whether all elements lie inside an operand and a result of these extents, and axes are contiguous as they say.
+    #[must_use]
+    pub const fn fits(&self, a: Extent, out: Extent) -> bool {
+        let (mut from, mut to, axes) = ([(1, 0); 10], [(1, 0); 10], self.axes());
+        let mut i = 0;
+        while i < axes.len() {
+            // Rows and batches: kernels keep the indices of taps in 16 bits. A step beyond isize turns negative, and is refused.
+            let at = if i < 4 { i } else { i + 4 };
+            from[at] = (axes[i].extent, axes[i].a as isize);
+            to[at] = (axes[i].extent, axes[i].out as isize);
+            i += 1;
+        }
+        let none = [Bound::NONE; 3];
+        self.along_a.a == 1
+            && self.along_out.out == 1
+            && reach(a, self.a_offset as isize, 1, &from, &none)
+            && reach(out, self.out_offset as isize, 1, &to, &none)
+    }
+
+    /// Whether no element of the result is written twice: every axis steps over all that the shorter steps reach.
+    fn is_apart(&self) -> bool {
+        let axes = self.axes();
+        let axes = axes.iter().enumerate().filter(|(_, axis)| axis.extent > 1);
+        axes.clone().all(|(i, axis)| {
+            let shorter = axes.clone().filter(|(j, other)| (other.out, *j) < (axis.out, i));
+            let reach = shorter.map(|(_, other)| other.out.saturating_mul(other.extent - 1));
+            reach.fold(1, usize::saturating_add) <= axis.out
+        })
+    }
+
+    /// Copies. Returns without writing if an operand does not fit.
+    pub fn run<T: Pod>(&self, cx: Cx<'_>, a: Src<'_, T>, mut out: Dst<'_, T>) {
+        let outer = self.outer.iter().fold(1, |n: usize, axis| n.saturating_mul(axis.extent));
+        let block = if self.along_out.extent < SQUARE { LONG } else { BLOCK };
+        let stripes = ceil_div_usize(self.along_a.extent, block);
+        let count = outer.saturating_mul(stripes);
+        if count == 0 || self.along_out.extent == 0 || !self.fits(a.extent(), out.extent()) {
+            return;
+        }
+        let operands = Operands(a.as_ptr().wrapping_add(self.a_offset), out.as_mut_ptr().wrapping_add(self.out_offset));
+        let cx = if cx.threads() == 1 || self.is_apart() { cx } else { cx.alone() };
+        let work = count.saturating_mul(self.along_out.extent).saturating_mul(self.along_a.extent.min(block));
+        let parts = cx.parts(work, WORK).min(count);
+        cx.split(parts, |range| {
+            let Operands(from, to) = &operands;
+            for part in range {
+                let stripe = |part: usize| floor_div_usize(count.saturating_mul(part), parts);
+                // SAFETY: all elements were just checked; parts have other stripes each.
+                cx.vectorize(
+                    #[inline(always)]
+                    || unsafe { self.stripes(stripe(part)..stripe(part + 1), (stripes, block), *from, *to) },
+                );
+            }
+        });
+    }
+
+    /// Stripes of `block` elements of the axis along which the operand is contiguous, `stripes` in each of the outer indices.
+    ///
+    /// # Safety
+    /// The descriptor fits what `from` and `to` point to.
+    #[inline(always)]
+    unsafe fn stripes<T: Pod>(
+        &self,
+        range: Range<usize>,
+        (stripes, block): (usize, usize),
+        from: *const T,
+        to: *mut T,
+    ) {
+        let [o0, o1, o2] = self.outer;
+        for stripe in range {
+            let (rest, stripe) = (floor_div_usize(stripe, stripes), floor_mod_usize(stripe, stripes));
+            let (rest, i2) = (floor_div_usize(rest, o2.extent), floor_mod_usize(rest, o2.extent));
+            let (i0, i1) = (floor_div_usize(rest, o1.extent), floor_mod_usize(rest, o1.extent));
+            let i = stripe * block;
+            let at = |steps: [usize; 4]| {
+                let terms = steps.into_iter().zip([i0, i1, i2, i]);
+                terms.fold(0usize, |sum, (step, index)| sum.wrapping_add(step.wrapping_mul(index)))
+            };
+            let from = from.wrapping_add(at([o0.a, o1.a, o2.a, 1]));
+            let to = to.wrapping_add(at([o0.out, o1.out, o2.out, self.along_a.out]));
+            // SAFETY: promised by the caller.
+            unsafe { self.stripe(from, to, block.min(self.along_a.extent - i)) };
+        }
+    }
+
+    /// One stripe: `rows` elements along the contiguous axis of the operand, all of the other.
+    ///
+    /// # Safety
+    /// They are valid.
+    #[inline(always)]
+    unsafe fn stripe<T: Pod>(&self, from: *const T, to: *mut T, rows: usize) {
+        let (a, out, n) = (self.along_out.a, self.along_a.out, self.along_out.extent);
+        // SAFETY: promised by the caller; what lies side by side is dense.
+        unsafe {
+            match (rows, n) {
+                (_, 2) if out == 2 => return join::<T, 2>(from, a, to, rows),
+                (_, 3) if out == 3 => return join::<T, 3>(from, a, to, rows),
+                (2, _) if a == 2 => return part::<T, 2>(from, to, out, n),
+                (3, _) if a == 3 => return part::<T, 3>(from, to, out, n),
+                _ => {}
+            }
+        }
+        let whole = |n: usize| n - floor_mod_usize(n, SQUARE);
+        let (m, n4) = (whole(rows), whole(n));
+        let mut j = 0;
+        while j < n4 {
+            let mut i = 0;
+            while i < m {
+                // SAFETY: a square inside the stripe.
+                unsafe { square(from.wrapping_add(j * a + i), a, to.wrapping_add(j + i * out), out) };
+                i += SQUARE;
+            }
+            j += SQUARE;
+        }
+        for i in 0..rows {
+            for j in if i < m { n4 } else { 0 }..n {
+                // SAFETY: inside the stripe.
+                unsafe { *to.wrapping_add(i * out + j) = *from.wrapping_add(j * a + i) };
+            }
+        }
+    }
+}
+
+/// N lines of `len` elements that lie `a` apart, side by side: the colours of a picture.
+///
+/// # Safety
+/// All elements are valid.
+#[inline(always)]
+unsafe fn join<T: Pod, const N: usize>(from: *const T, a: usize, to: *mut T, len: usize) {
+    // SAFETY: promised by the caller; arrays have the alignment of their elements.
+    let points = unsafe { core::slice::from_raw_parts_mut(to.cast::<[T; N]>(), len) };
+    // SAFETY: promised by the caller.
+    let lines: [&[T]; N] =
+        core::array::from_fn(|j| unsafe { core::slice::from_raw_parts(from.wrapping_add(j * a), len) });
+    for (i, point) in points.iter_mut().enumerate() {
+        *point = lines.map(|line| line.get(i).copied().unwrap_or(T::ZERO));
+    }
+}
+
+/// The reverse: `len` points of N elements, as N lines that lie `out` apart.
+///
+/// # Safety
+/// All elements are valid, and no two of the result's are the same.
+#[inline(always)]
+unsafe fn part<T: Pod, const N: usize>(from: *const T, to: *mut T, out: usize, len: usize) {
+    // SAFETY: promised by the caller; arrays have the alignment of their elements.
+    let points = unsafe { core::slice::from_raw_parts(from.cast::<[T; N]>(), len) };
+    for j in 0..N {
+        // SAFETY: promised by the caller.
+        let line = unsafe { core::slice::from_raw_parts_mut(to.wrapping_add(j * out), len) };
+        for (x, point) in line.iter_mut().zip(points) {
+            *x = point[j];
+        }
+    }
+}
+
+/// A square: `SQUARE` rows that lie `a` apart become columns of rows that lie `out` apart.
+///
+/// # Safety
+/// All its elements are valid.
+#[inline(always)]
+unsafe fn square<T: Pod>(from: *const T, a: usize, to: *mut T, out: usize) {
+    if size_of::<T>() == size_of::<u32>() {
+        let (from, to) = (from.cast::<u32>(), to.cast::<u32>());
+        // SAFETY: promised by the caller; elements are plain data of this size, and need no alignment here.
+        let rows =
+            core::array::from_fn(|j| unsafe { from.wrapping_add(j * a).cast::<[u32; SQUARE]>().read_unaligned() });
+        for (i, row) in transposed(rows).into_iter().enumerate() {
+            // SAFETY: as above.
+            unsafe { to.wrapping_add(i * out).cast::<[u32; SQUARE]>().write_unaligned(row) };
+        }
+    } else {
+        for i in 0..SQUARE {
+            for j in 0..SQUARE {
+                // SAFETY: promised by the caller.
+                unsafe { *to.wrapping_add(i * out + j) = *from.wrapping_add(j * a + i) };
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+    use super::*;
+    use crate::contraction::tests::Random;
+    use crate::view::{View, ViewMut};
+    use std::vec;
+    use std::vec::Vec;
+
+    fn check<T: Pod + PartialEq + core::fmt::Debug>(cx: Cx<'_>, t: &Transpose, a: &[T], len: usize) {
+        let (mut got, mut want) = (vec![T::ZERO; len], vec![T::ZERO; len]);
+        let [o0, o1, o2, i, j] = t.axes();
+        for x0 in 0..o0.extent {
+            for x1 in 0..o1.extent {
+                for x2 in 0..o2.extent {
+                    for y in 0..i.extent {
+                        for z in 0..j.extent {
+                            let at = |s: [usize; 5]| s[0] * x0 + s[1] * x1 + s[2] * x2 + s[3] * y + s[4] * z;
+                            want[t.out_offset + at([o0.out, o1.out, o2.out, i.out, j.out])] =
+                                a[t.a_offset + at([o0.a, o1.a, o2.a, i.a, j.a])];
+                        }
+                    }
+                }
+            }
+        }
+        t.run(cx, a.src(), got[..].dst());
+        assert_eq!(got, want, "{t:?} {:?}", cx.isa());
+    }
+
+    #[test]
+    fn elements_are_where_a_loop_puts_them() {
+        let mut r = Random(0x7a45_0b05);
+        for _ in 0..60 {
+            let (m, n, outer) = (1 + r.below(70), 1 + r.below(70), [1 + r.below(3), 1 + r.below(3), 1 + r.below(2)]);
+            let (pitch, wide, gap) = (m + r.below(5), n + r.below(5), r.below(3));
+            let mut axis = (n * pitch + gap, m * wide + gap);
+            let outer = outer.map(|extent| {
+                let own = CopyAxis { extent, a: axis.0, out: axis.1 };
+                axis = (axis.0 * extent, axis.1 * extent);
+                own
+            });
+            let t = Transpose {
+                outer,
+                along_a: CopyAxis { extent: m, a: 1, out: wide },
+                along_out: CopyAxis { extent: n, a: pitch, out: 1 },
+                a_offset: gap,
+                out_offset: 2 * gap,
+            };
+            let (words, len): (Vec<u32>, usize) = ((0..axis.0 + gap).map(|i| i as u32).collect(), axis.1 + 2 * gap);
+            for cx in crate::isa::Isa::ALL.into_iter().filter_map(Cx::with_isa) {
+                check(cx, &t, &words, len);
+                check(cx, &t, &words.iter().map(|x| *x as u8).collect::<Vec<_>>(), len);
+                check(cx, &t, &words.iter().map(|x| i64::from(*x)).collect::<Vec<_>>(), len);
+                #[cfg(feature = "threads")]
+                check(cx.with_team(&crate::team::Team::new(3)), &t, &words, len);
+            }
+            // Neither a shorter operand nor a shorter result is touched.
+            let mut out = vec![7; len];
+            let used = t.a_offset + t.axes().iter().map(|axis| (axis.extent - 1) * axis.a).sum::<usize>();
+            t.run(Cx::detect(), words[..used].src(), out[..].dst());
+            assert!(out.iter().all(|x| *x == 7));
+        }
+    }
+}
