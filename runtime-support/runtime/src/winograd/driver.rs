@@ -1,5 +1,7 @@
 //! Walks blocks of tiles: transforms their data, multiplies position by position, transforms the sums back.
 use super::Winograd;
+#[cfg(feature = "threads")]
+use super::portions::Portions;
 use super::transform::{Data, Finish, GROUP, Group, NO_GROUP, Pixels, Sums};
 use crate::blocks::{blocks, blocks_mut};
 use crate::contraction::job::{Job, offset};
@@ -88,19 +90,25 @@ pub(super) unsafe fn run(
         sets,
         most: packed_kernels::most_rows(sets),
         data,
-        sums: data.wrapping_add(shape.positions() * shape.data_plane()),
+        sums: sums_behind(shape, data),
         tiles: [y, x].map(|axis| ceil_div_usize(c.rows[axis & 3].extent, shape.tile)),
         valid: [valid(c, y, 2), valid(c, x, 3)],
     };
     let images = floor_div_usize(c.m(), c.rows[y & 3].extent.saturating_mul(c.rows[x & 3].extent));
     let count = images.saturating_mul(run.tiles[0]).saturating_mul(run.tiles[1]);
-    let mut first = 0;
-    while first < count {
-        let n = shape.block.min(count - first);
-        // SAFETY: promised by the caller.
-        unsafe { run.block(first, n, epilogue.then) };
-        first += n;
+    // SAFETY: promised by the caller.
+    unsafe {
+        #[cfg(feature = "threads")]
+        if let Some(portions) = Portions::new(shape, run.cx.threads(), scratch, count) {
+            return run.apart(&portions, count, epilogue.then);
+        }
+        run.blocks(0..count, epilogue.then);
     }
+}
+
+/// Where the sums lie behind the data.
+fn sums_behind(shape: &Winograd, data: *mut f32) -> *mut f32 {
+    data.wrapping_add(shape.positions() * shape.data_plane())
 }
 
 fn axes(shape: &Winograd) -> [usize; 2] {
@@ -118,6 +126,38 @@ fn valid(c: &Contraction, row: usize, tap: u8) -> (usize, usize) {
 }
 
 impl Run<'_> {
+    /// Tiles in blocks of equal size, each with the help of all threads.
+    ///
+    /// # Safety
+    /// The descriptor fits all operands; the tiles exist.
+    unsafe fn blocks(&self, tiles: Range<usize>, then: Option<Then<'_>>) {
+        let mut first = tiles.start;
+        while first < tiles.end {
+            let n = self.shape.block.min(tiles.end - first);
+            // SAFETY: promised by the caller.
+            unsafe { self.block(first, n, then) };
+            first += n;
+        }
+    }
+
+    /// All tiles in blocks that threads compute alone, in a portion of the working memory each: what they transform stays in
+    /// their caches.
+    ///
+    /// # Safety
+    /// As `blocks`; the portions are of the working memory.
+    #[cfg(feature = "threads")]
+    unsafe fn apart(&self, portions: &Portions, count: usize, then: Option<Then<'_>>) {
+        let shape = Winograd { block: portions.block, ..*self.shape };
+        self.cx.split(ceil_div_usize(count, shape.block), |blocks| {
+            portions.lend(|data| {
+                let run = Run { shape: &shape, cx: self.cx.alone(), data, sums: sums_behind(&shape, data), ..*self };
+                let tiles = blocks.start * shape.block..count.min(blocks.end * shape.block);
+                // SAFETY: promised by the caller; blocks have tiles of their own, and the portion is lent.
+                unsafe { run.blocks(tiles, then) };
+            });
+        });
+    }
+
     /// Computes items 0..count, in about so many parts.
     fn split(&self, count: usize, parts: usize, work: &(dyn Fn(Range<usize>) + Sync)) {
         let size = ceil_div_usize(count, parts).max(1);

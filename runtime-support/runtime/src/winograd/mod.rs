@@ -6,6 +6,8 @@
 //! direct sum's.
 mod driver;
 mod pack;
+#[cfg(feature = "threads")]
+mod portions;
 #[cfg(test)]
 mod tests;
 mod transform;

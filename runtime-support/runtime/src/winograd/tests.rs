@@ -113,6 +113,15 @@ fn random_convolutions_match_the_definition_on_every_isa() {
             };
             shape.run(cx, a[..].src(), &packed, &mut scratch, Dst::from_slice(&mut out), epilogue);
             assert!(!closure || seen.iter().all(|n| n.load(Ordering::Relaxed) == 1));
+            #[cfg(feature = "threads")]
+            {
+                let (threads, portions) = [(2, 1), (2, 2), (3, 2), (5, 7)][number % 4];
+                let team = crate::team::Team::new(threads);
+                let (mut divided, mut scratch) = (old.clone(), vec![f32::NAN; portions * shape.scratch_len()]);
+                let to = Dst::from_slice(&mut divided);
+                shape.run(cx.with_team(&team), a[..].src(), &packed, &mut scratch, to, epilogue);
+                assert_eq!(divided, out, "{threads} threads, {portions} portions, {shape:?}");
+            }
             for (at, out) in out.iter().enumerate() {
                 let (m, n) = (at / c.cols, at % c.cols);
                 let (mut want, magnitude) = case.definition(&a, &w, m, n);

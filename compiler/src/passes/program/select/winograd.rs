@@ -25,6 +25,9 @@ const CACHE: usize = 1024 * 1024;
 /// Bytes of it that transformed data and sums may take while weights stream through it.
 const STREAMED: usize = CACHE * 5 / 8;
 
+/// Blocks for which there is working memory: threads compute them apart from each other.
+const PORTIONS: usize = 2;
+
 /// A convolution of the form.
 struct Form {
     /// Positions among the row axes of the axes along which tap axes 0 and 1 slide.
@@ -62,7 +65,8 @@ pub(super) fn contraction(
     let mut packed = vec![0.0f32; shape.weights_len()];
     runtime::pack_winograd(&shape, &mut packed, |tap, d, n| values.at(offset + taps[tap] + depth[d] + columns[n]));
     let name = program.buffer(source).name.clone();
-    let scratch = vec![Dim::from(shape.scratch_len())];
+    let portions = if form.tiles(winograd.tile as i64) > winograd.block as i64 { PORTIONS } else { 1 };
+    let scratch = vec![Dim::from(shape.scratch_len().checked_mul(portions)?)];
     winograd.scratch = program.add_buffer(&name, ElementType::F32, scratch, Role::Scratch);
     let (mut elements, mut i) = (vec![[0; 4]; packed.len()], 0);
     let (from, to) = (packed.as_slice(), elements.as_mut_slice());
