@@ -63,14 +63,15 @@ pub fn split<T: Pod, const STRIDE: usize>(
 pub fn for_each<const RANK: usize>(part: Range<usize>, extents: [usize; RANK], mut f: impl FnMut([usize; RANK])) {
     let mut index = [0; RANK];
     let mut rest = part.start;
-    for (i, extent) in index.iter_mut().zip(extents).rev() {
-        (rest, *i) = (floor_div_usize(rest, extent), floor_mod_usize(rest, extent));
+    // Slices: the optimiser knows that both have the same length, and leaves no panic for others.
+    for (i, extent) in index.iter_mut().zip(&extents).rev() {
+        (rest, *i) = (floor_div_usize(rest, *extent), floor_mod_usize(rest, *extent));
     }
     for _ in part {
         f(index);
-        for (i, extent) in index.iter_mut().zip(extents).rev() {
+        for (i, extent) in index.iter_mut().zip(&extents).rev() {
             *i += 1;
-            if *i < extent {
+            if *i < *extent {
                 break;
             }
             *i = 0;
