@@ -13,8 +13,10 @@ use quote::quote;
 
 /// Elements from which a kernel is worth its call.
 const LEAST: i64 = 256;
-/// Least extents of both sides of a square, of which the longer one is not shorter than the second.
-const SIDES: (i64, i64) = (2, 4);
+/// Least extent of both sides of a square.
+const SIDE: i64 = 2;
+/// Fewest elements of a square: finding the next one takes as long as some elements.
+const SQUARE: i64 = 64;
 /// Axes beside the two of a square.
 const OUTER: usize = 3;
 
@@ -71,13 +73,13 @@ fn copy_of(program: &Program, physical: &Physical) -> Option<Copy> {
         outer.push(Axis { extent, from, to });
     }
     let elements = product(&outer.iter().map(|axis| axis.extent.clone()).collect::<Vec<_>>());
-    let side = |axis: &Axis| axis.extent.upper_bound() >= SIDES.0;
+    let side = |axis: &Axis| axis.extent.upper_bound() >= SIDE;
     let source = outer.iter().position(|axis| axis.from.is(1) && !axis.to.is(1) && side(axis))?;
     let along_source = outer.remove(source);
     let result = outer.iter().position(|axis| axis.to.is(1) && side(axis))?;
     let along_result = outer.remove(result);
-    let longer = along_source.extent.upper_bound().max(along_result.extent.upper_bound());
-    let fits = outer.len() <= OUTER && elements.upper_bound() >= LEAST && longer >= SIDES.1;
+    let square = along_source.extent.upper_bound().saturating_mul(along_result.extent.upper_bound());
+    let fits = outer.len() <= OUTER && elements.upper_bound() >= LEAST && square >= SQUARE;
     let offsets = [start(address), start(&physical.store)];
     fits.then_some(Copy { source: access.buffer, offsets, outer, along_source, along_result })
 }

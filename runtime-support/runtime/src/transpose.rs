@@ -130,10 +130,11 @@ impl Transpose {
         to: *mut T,
     ) {
         let [o0, o1, o2] = self.outer;
-        for stripe in range {
-            let (rest, stripe) = (floor_div_usize(stripe, stripes), floor_mod_usize(stripe, stripes));
-            let (rest, i2) = (floor_div_usize(rest, o2.extent), floor_mod_usize(rest, o2.extent));
-            let (i0, i1) = (floor_div_usize(rest, o1.extent), floor_mod_usize(rest, o1.extent));
+        let divide = |a, b| (floor_div_usize(a, b), floor_mod_usize(a, b));
+        let (rest, mut stripe) = divide(range.start, stripes);
+        let (rest, mut i2) = divide(rest, o2.extent);
+        let (mut i0, mut i1) = divide(rest, o1.extent);
+        for _ in range {
             let i = stripe * block;
             let at = |steps: [usize; 4]| {
                 let terms = steps.into_iter().zip([i0, i1, i2, i]);
@@ -143,6 +144,16 @@ impl Transpose {
             let to = to.wrapping_add(at([o0.out, o1.out, o2.out, self.along_a.out]));
             // SAFETY: promised by the caller.
             unsafe { self.stripe(from, to, block.min(self.along_a.extent - i)) };
+            stripe += 1;
+            if stripe == stripes {
+                (stripe, i2) = (0, i2 + 1);
+            }
+            if i2 == o2.extent {
+                (i2, i1) = (0, i1 + 1);
+            }
+            if i1 == o1.extent {
+                (i1, i0) = (0, i0 + 1);
+            }
         }
     }
 
