@@ -288,22 +288,28 @@ pub mod digits {
         }
         /// Reshape `flat`: f32[1, 16, 4, 4] -> f32[1, 16, 4, 4], line 222
         fn flat(cx: rt::Cx<'_>, x: &[f32; 256], y: &mut [f32; 256]) {
-            cx.vectorize(
-                #[inline(always)]
-                || {
-                    rt::nest::map(
-                        16,
-                        #[inline(always)]
-                        |i1| {
-                            let y_row = y.row_mut::<16>(i1 * 16);
-                            for j in 0..16usize {
-                                let v0 = x.at(i1 + j * 16);
-                                y_row.put(j, v0);
-                            }
-                        },
-                    );
+            const SHAPE: rt::Transpose = rt::Transpose {
+                outer: [rt::CopyAxis::ONE, rt::CopyAxis::ONE, rt::CopyAxis::ONE],
+                along_a: rt::CopyAxis {
+                    extent: 16,
+                    a: 1,
+                    out: 16,
                 },
-            );
+                along_out: rt::CopyAxis {
+                    extent: 16,
+                    a: 16,
+                    out: 1,
+                },
+                a_offset: 0,
+                out_offset: 0,
+            };
+            const {
+                assert!(
+                    rt::Transpose::fits(& SHAPE, rt::Extent::contiguous(256),
+                    rt::Extent::contiguous(256))
+                )
+            };
+            SHAPE.run(cx, x.src(), y.dst());
         }
         /// MatMul `dense`, Add `dense_add`: f32[1, 256] -> f32[1, 10], line 251
         fn dense(
