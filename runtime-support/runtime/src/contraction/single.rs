@@ -82,7 +82,7 @@ pub(super) unsafe fn single<S: Simd, const NV: usize, const ALL: usize>(s: S, ar
     let Some(rows) = args.rows.first_chunk::<1>() else { return };
     let (k, stride) = (args.c.depth, args.w_stride);
     let a = args.a.wrapping_offset(rows[0].a);
-    let mut acc = [[s.splat(0.0); ALL]; 1];
+    let mut acc = [s.splat(0.0); ALL];
     let (mut w, mut d) = (args.w, 0);
     // Another thread may have made the row: its lines come together, not one after the other.
     for line in 0..floor_div_usize(k, LINE).min(MOST_LINES) {
@@ -90,23 +90,38 @@ pub(super) unsafe fn single<S: Simd, const NV: usize, const ALL: usize>(s: S, ar
     }
     // SAFETY: the caller promises k elements of the row and k rows of weights in each panel.
     unsafe {
-        let mut multiply = |d: usize, w: *const f32| {
-            let x = s.splat(*a.add(d));
-            for v in 0..ALL {
-                let column = s.load(w.add(v / NV * k * stride + v % NV * S::LANES));
-                acc[0][v] = s.mul_add(x, column, acc[0][v]);
-            }
-        };
         while d + 1 < k {
-            multiply(d, w);
-            multiply(d + 1, w.add(stride));
+            acc = multiply::<S, NV, ALL>(s, acc, *a.add(d), w, (k, stride));
+            acc = multiply::<S, NV, ALL>(s, acc, *a.add(d + 1), w.add(stride), (k, stride));
             (w, d) = (w.add(2 * stride), d + 2);
         }
         if d < k {
-            multiply(d, w);
+            acc = multiply::<S, NV, ALL>(s, acc, *a.add(d), w, (k, stride));
         }
-        finish::<S, 1, ALL>(s, args, rows, &mut acc);
+        finish::<S, 1, ALL>(s, args, rows, &mut [acc]);
     }
+}
+
+/// One element of the row times a row of weights in every panel. A function, because a closure may be compiled apart, without
+/// the instruction set.
+///
+/// # Safety
+/// The weights are valid: `stride` floats in each of the `k` rows of a panel.
+#[inline(always)]
+unsafe fn multiply<S: Simd, const NV: usize, const ALL: usize>(
+    s: S,
+    mut acc: [S::F32; ALL],
+    x: f32,
+    w: *const f32,
+    (k, stride): (usize, usize),
+) -> [S::F32; ALL] {
+    let x = s.splat(x);
+    for v in 0..ALL {
+        // SAFETY: promised by the caller.
+        let column = unsafe { s.load(w.add(v / NV * k * stride + v % NV * S::LANES)) };
+        acc[v] = s.mul_add(x, column, acc[v]);
+    }
+    acc
 }
 
 #[cfg(test)]
