@@ -151,6 +151,11 @@ impl Dim {
         (!step.is_index()).then_some(step)
     }
 
+    /// Whether the expression counts with `axis`, from wherever it begins.
+    pub fn counts(&self, axis: usize) -> bool {
+        self.coefficient(axis) == Some(1) && self.without(axis).as_const().is_some()
+    }
+
     /// The expression without its linear term in `axis`.
     pub fn without(&self, axis: usize) -> Dim {
         let me = [Atom::Axis(axis as u32)];

@@ -95,6 +95,29 @@ fn residuals_are_updated_in_place() {
     }
 }
 
+/// Copies between orders move squares, where these are not too small; outputs are computed in the order of their operands first,
+/// and products read neighbours.
+#[test]
+fn copies_between_orders_move_squares() {
+    let text = |case: &str| {
+        let model = root().join(format!("cases/orders/{case}/model.xml"));
+        compile(&Source::from_path(&model, None).unwrap(), &Options::default()).unwrap().text
+    };
+    let cases = [
+        ("planes_of_f16", 1),
+        ("open_sizes_2x30x17", 1),
+        ("depthwise", 2),
+        ("loops_behind_a_convolution", 2),
+        ("convolution", 2),
+        ("two_lines", 1),
+        ("many_axes", 0),
+    ];
+    for (case, copies) in cases {
+        assert_eq!(text(case).matches("rt::Transpose {").count(), copies, "{case}");
+    }
+    assert!(text("shuffled_channels").contains("depth: 12"), "a product over shuffled channels");
+}
+
 /// The models in the folder `INCLUDE_IR_MODELS`: arenas of at most 1.1 times what lives at one time.
 #[test]
 fn arenas_of_given_models_are_tight() {

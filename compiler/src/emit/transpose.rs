@@ -61,8 +61,9 @@ fn copy_of(program: &Program, physical: &Physical) -> Option<Copy> {
     if !same || !bounds.is_empty() || physical.literals.first()?.is_some() {
         return None;
     }
-    let start =
-        |address: &Dim| physical.maps.iter().fold(address.clone(), |sum, a| with_axis(&sum, *a, &Dim::constant(0)));
+    let start = |address: &Dim| {
+        physical.maps.iter().fold(address.clone(), |sum, axis| with_axis(&sum, *axis, &Dim::constant(0)))
+    };
     let mut outer = Vec::with_capacity(physical.maps.len());
     for axis in &physical.maps {
         let extent = physical.extents.get(*axis)?.clone();

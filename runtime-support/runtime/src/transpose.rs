@@ -1,6 +1,7 @@
 //! Copies between two orders of the dimensions: squares that are read along one of them and written along the other.
 //!
 //! A loop over the result alone would touch a cache line of the operand for every element.
+use crate::contraction::parts::are_apart;
 use crate::contraction::{Bound, reach};
 use crate::cx::Cx;
 use crate::isa::transposed;
@@ -12,7 +13,7 @@ use core::ops::Range;
 /// Elements of a square that is copied at once, along both dimensions: cache lines of 4-byte elements.
 const BLOCK: usize = 16;
 /// Rows and columns that registers transpose.
-const SQUARE: usize = 4;
+pub(crate) const SQUARE: usize = 4;
 /// Rows of a stripe where the result has too few elements side by side for squares.
 const LONG: usize = 512;
 /// Elements that take a microsecond.
@@ -80,15 +81,9 @@ impl Transpose {
             && reach(out, self.out_offset as isize, 1, &to, &none)
     }
 
-    /// Whether no element of the result is written twice: every axis steps over all that the shorter steps reach.
+    /// Whether no element of the result is written twice.
     fn is_apart(&self) -> bool {
-        let axes = self.axes();
-        let axes = axes.iter().enumerate().filter(|(_, axis)| axis.extent > 1);
-        axes.clone().all(|(i, axis)| {
-            let shorter = axes.clone().filter(|(j, other)| (other.out, *j) < (axis.out, i));
-            let reach = shorter.map(|(_, other)| other.out.saturating_mul(other.extent - 1));
-            reach.fold(1, usize::saturating_add) <= axis.out
-        })
+        are_apart(self.axes().iter().map(|axis| (axis.extent, axis.out)), 1)
     }
 
     /// Copies. Returns without writing if an operand does not fit.
@@ -235,21 +230,45 @@ unsafe fn part<T: Pod, const N: usize>(from: *const T, to: *mut T, out: usize, l
 #[inline(always)]
 unsafe fn square<T: Pod>(from: *const T, a: usize, to: *mut T, out: usize) {
     if size_of::<T>() == size_of::<u32>() {
-        let (from, to) = (from.cast::<u32>(), to.cast::<u32>());
-        // SAFETY: promised by the caller; elements are plain data of this size, and need no alignment here.
-        let rows =
-            core::array::from_fn(|j| unsafe { from.wrapping_add(j * a).cast::<[u32; SQUARE]>().read_unaligned() });
-        for (i, row) in transposed(rows).into_iter().enumerate() {
-            // SAFETY: as above.
-            unsafe { to.wrapping_add(i * out).cast::<[u32; SQUARE]>().write_unaligned(row) };
+        // SAFETY: promised by the caller; elements are plain data of this size.
+        return unsafe {
+            square_of_words(
+                from.cast(),
+                a,
+                to.cast(),
+                out,
+                #[inline(always)]
+                |x| x,
+            )
+        };
+    }
+    for i in 0..SQUARE {
+        for j in 0..SQUARE {
+            // SAFETY: promised by the caller.
+            unsafe { *to.wrapping_add(i * out + j) = *from.wrapping_add(j * a + i) };
         }
-    } else {
-        for i in 0..SQUARE {
-            for j in 0..SQUARE {
-                // SAFETY: promised by the caller.
-                unsafe { *to.wrapping_add(i * out + j) = *from.wrapping_add(j * a + i) };
-            }
-        }
+    }
+}
+
+/// The same of words, changed by `f` on their way. They need no alignment.
+///
+/// # Safety
+/// As [`square`].
+#[inline(always)]
+pub(crate) unsafe fn square_of_words(
+    from: *const u32,
+    a: usize,
+    to: *mut u32,
+    out: usize,
+    f: impl Fn(u32) -> u32 + Copy,
+) {
+    let rows = core::array::from_fn(|j| {
+        // SAFETY: promised by the caller.
+        unsafe { from.wrapping_add(j * a).cast::<[u32; SQUARE]>().read_unaligned() }.map(f)
+    });
+    for (i, row) in transposed(rows).into_iter().enumerate() {
+        // SAFETY: promised by the caller.
+        unsafe { to.wrapping_add(i * out).cast::<[u32; SQUARE]>().write_unaligned(row) };
     }
 }
 

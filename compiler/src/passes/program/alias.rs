@@ -84,9 +84,7 @@ fn contiguous_dimensions(program: &Program, steps: &[Step]) -> BTreeMap<BufferId
             (None, None) => continue,
         };
         let Some(Scalar::Load { access, .. }) = nest.nodes.get(data as usize) else { continue };
-        // Parts of a dimension begin behind its start.
-        let along = |index: &Dim, axis: usize| (index.clone() - &Dim::axis(axis)).as_const().is_some();
-        let moving = |index: &Dim| axes.iter().any(|axis| along(index, *axis));
+        let moving = |index: &Dim| axes.iter().any(|axis| index.counts(*axis));
         let dims = access.index.iter().enumerate().filter(|(_, index)| moving(index));
         needed.entry(access.buffer).or_default().extend(dims.map(|(dim, _)| dim));
     }

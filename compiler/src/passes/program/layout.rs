@@ -259,9 +259,7 @@ impl Choosing {
         {
             return;
         }
-        // Parts of a dimension begin behind its start.
-        let along = |dim: &Dim, axis: usize| (dim.clone() - &Dim::axis(axis)).as_const().is_some();
-        let dim_of = |axis: usize| access.index.iter().position(|dim| along(dim, axis));
+        let dim_of = |axis: usize| access.index.iter().position(|dim| dim.counts(axis));
         let best = taps.iter().copied().filter(|axis| !bounded(*axis) && dim_of(*axis).is_some());
         let best = best.max_by_key(|axis| nest.axes[*axis].extent.upper_bound());
         if let Some(dim) = best.and_then(dim_of) {

@@ -1,10 +1,7 @@
 //! Packing of keys and values into panels of columns, one batch at a time.
 use super::Matrix;
 use crate::contraction::panel_width;
-use crate::isa::transposed;
-
-/// Rows and columns that are transposed at once.
-const SQUARE: usize = 4;
+use crate::transpose::{SQUARE, square_of_words};
 
 /// Where a matrix lies, and how large it is.
 pub(super) struct Source<'a> {
@@ -71,7 +68,15 @@ impl Source<'_> {
             while k < whole_k {
                 // SAFETY: promised by the caller: the square is inside the matrix and the panel.
                 unsafe {
-                    self.square(start.wrapping_add(n * self.matrix.n + k), to.wrapping_add(k * width + n), width)
+                    let (from, to) = (start.wrapping_add(n * self.matrix.n + k), to.wrapping_add(k * width + n));
+                    square_of_words(
+                        from.cast(),
+                        self.matrix.n,
+                        to.cast(),
+                        width,
+                        #[inline(always)]
+                        |x| (f32::from_bits(x) * self.scale).to_bits(),
+                    );
                 };
                 k += SQUARE;
             }
@@ -81,21 +86,6 @@ impl Source<'_> {
         unsafe {
             self.elements(start, panel, width, (0, whole_n), whole_k);
             self.elements(start, panel, width, (whole_n, used), 0);
-        }
-    }
-
-    /// # Safety
-    /// The square is valid at both places.
-    #[inline(always)]
-    unsafe fn square(&self, from: *const f32, to: *mut f32, width: usize) {
-        let columns = core::array::from_fn(|n| {
-            // SAFETY: promised by the caller.
-            let column = unsafe { from.wrapping_add(n * self.matrix.n).cast::<[f32; SQUARE]>().read_unaligned() };
-            column.map(|x| (x * self.scale).to_bits())
-        });
-        for (k, row) in transposed(columns).into_iter().enumerate() {
-            // SAFETY: promised by the caller.
-            unsafe { to.add(k * width).cast::<[f32; SQUARE]>().write_unaligned(row.map(f32::from_bits)) };
         }
     }
 

@@ -30,16 +30,20 @@ pub(crate) fn context<'t>(c: &Contraction, cx: Cx<'t>) -> Cx<'t> {
     if cx.threads() == 1 || apart(c, c.batches.len()) { cx } else { cx.alone() }
 }
 
-/// Whether no two rows of the result overlap, in and among so many axes of batches: every axis steps over all that the
-/// shorter steps reach.
+/// Whether no two rows of the result overlap, in and among so many axes of batches.
 pub(crate) fn apart(c: &Contraction, batches: usize) -> bool {
     let batches = c.batches.iter().take(batches).map(|axis| (axis.extent, axis.out));
-    let axes = c.rows.iter().map(|axis| (axis.extent, axis.out)).chain(batches).enumerate();
-    let axes = axes.filter(|(_, (extent, _))| *extent > 1);
+    are_apart(c.rows.iter().map(|axis| (axis.extent, axis.out)).chain(batches), c.cols)
+}
+
+/// Whether no two runs of `len` elements overlap at all indices of axes (extent, step): every axis steps over all that the
+/// shorter steps reach.
+pub(crate) fn are_apart(axes: impl Iterator<Item = (usize, usize)> + Clone, len: usize) -> bool {
+    let axes = axes.enumerate().filter(|(_, (extent, _))| *extent > 1);
     axes.clone().all(|(i, (_, step))| {
         let shorter = axes.clone().filter(|(j, (_, other))| (*other, *j) < (step, i));
         let reach = shorter.map(|(_, (extent, other))| other.saturating_mul(extent - 1));
-        reach.fold(c.cols, usize::saturating_add) <= step
+        reach.fold(len, usize::saturating_add) <= step
     })
 }
 

@@ -24,6 +24,7 @@ use crate::simd::{Simd, load_first, store_first};
 
 /// Rows after which a closure sees them.
 const SEEN: usize = 48;
+
 /// Everything a kernel needs to know about its strip.
 pub(crate) struct StripArgs<'a> {
     /// The left operand of the block's first strip.

@@ -75,7 +75,7 @@ pub(super) unsafe fn run(
     let c = &shape.product;
     let [y, x] = axes(shape);
     let residual = epilogue.residual.map(|residual| residual.as_ptr().wrapping_add(c.residual_offset));
-    let data = scratch.as_mut_ptr();
+    let memory = (scratch.as_mut_ptr(), scratch.len());
     let sets = packed_kernels::of(cx.isa());
     let run = Run {
         shape,
@@ -89,8 +89,8 @@ pub(super) unsafe fn run(
         clamp: epilogue.clamp,
         sets,
         most: packed_kernels::most_rows(sets),
-        data,
-        sums: sums_behind(shape, data),
+        data: memory.0,
+        sums: sums_behind(shape, memory.0),
         tiles: [y, x].map(|axis| ceil_div_usize(c.rows[axis & 3].extent, shape.tile)),
         valid: [valid(c, y, 2), valid(c, x, 3)],
     };
@@ -99,7 +99,7 @@ pub(super) unsafe fn run(
     // SAFETY: promised by the caller.
     unsafe {
         #[cfg(feature = "threads")]
-        if let Some(portions) = Portions::new(shape, run.cx.threads(), scratch, count) {
+        if let Some(portions) = Portions::new(shape, run.cx.threads(), memory, count) {
             return run.apart(&portions, count, epilogue.then);
         }
         run.blocks(0..count, epilogue.then);

@@ -23,12 +23,12 @@ pub(super) struct Portions {
 unsafe impl Sync for Portions {}
 
 impl Portions {
-    /// A portion for each of so many threads, if there are several, and for all of them blocks that are not too small.
-    pub fn new(shape: &Winograd, threads: usize, scratch: &mut [f32], count: usize) -> Option<Portions> {
+    /// A portion of the memory (start and floats) for each of so many threads, if there are several, and for all of them blocks that are not too small.
+    pub fn new(shape: &Winograd, threads: usize, memory: (*mut f32, usize), count: usize) -> Option<Portions> {
         if threads < 2 || threads > u64::BITS as usize || count <= shape.block {
             return None;
         }
-        let len = floor_div_usize(scratch.len(), threads * LINE) * LINE;
+        let len = floor_div_usize(memory.1, threads * LINE) * LINE;
         let tile = padded(shape.product.depth).checked_add(shape.width(0))?;
         let most =
             floor_div_usize(floor_div_usize(len, shape.positions()).checked_sub(2 * GAP)?, tile).min(shape.block);
@@ -37,7 +37,7 @@ impl Portions {
         let block = ceil_div_usize(count, rounds.saturating_mul(threads));
         let fits = Winograd { block, ..*shape }.scratch_len() <= len;
         (block >= LEAST && fits).then(|| Portions {
-            start: scratch.as_mut_ptr(),
+            start: memory.0,
             len,
             count: threads,
             lent: AtomicU64::new(0),

@@ -68,6 +68,7 @@ pub(super) fn contraction(
     let portions = if form.tiles(winograd.tile as i64) > winograd.block as i64 { PORTIONS } else { 1 };
     let scratch = vec![Dim::from(shape.scratch_len().checked_mul(portions)?)];
     winograd.scratch = program.add_buffer(&name, ElementType::F32, scratch, Role::Scratch);
+    // Indices, as for [`Values`].
     let (mut elements, mut i) = (vec![[0; 4]; packed.len()], 0);
     let (from, to) = (packed.as_slice(), elements.as_mut_slice());
     while i < from.len() {
