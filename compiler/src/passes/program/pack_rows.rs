@@ -21,6 +21,9 @@ const LONG: i64 = 192;
 const RUN: i64 = 16;
 /// A single small tile of rows reads the weights at the speed of memory anyway.
 const ROWS: i64 = 6;
+/// Columns of a wide panel, and so many panels of them that what is left over does not count.
+const WIDE: usize = 48;
+const MANY: usize = 10;
 
 /// Gives working memory to the contractions that gain by it.
 pub fn pack_rows(program: &mut Program, options: &Options, _: &mut Diagnostics) {
@@ -40,8 +43,23 @@ pub fn pack_rows(program: &mut Program, options: &Options, _: &mut Diagnostics) 
 /// Floats of working memory, where packing pays.
 fn working_memory(program: &Program, kernel: &Kernel) -> Option<usize> {
     let KernelKind::Contraction { method: Method::Direct, panel, .. } = &kernel.kind else { return None };
-    let description = kernel.describe(program)?;
-    let Description { depth, taps, rows, columns, .. } = &description;
+    let (m, depth, cols) = sizes(&kernel.describe(program)?)?;
+    let row = runtime::RowAxis { extent: m, ..runtime::RowAxis::ONE };
+    let rows = [runtime::RowAxis::ONE, runtime::RowAxis::ONE, runtime::RowAxis::ONE, row];
+    let shape = runtime::Contraction { rows, depth, cols, panel: *panel, ..runtime::Contraction::NEW };
+    Some(shape.packed_rows_len())
+}
+
+/// Columns of a panel of constant weights that packed rows are multiplied with, if other than usual: three vectors of AVX-512
+/// where few columns are left behind the last panel.
+pub(super) fn panel(description: &Description) -> Option<usize> {
+    let (_, _, cols) = sizes(description)?;
+    (cols.is_multiple_of(WIDE) || cols >= MANY * WIDE).then_some(WIDE)
+}
+
+/// Rows, products of a sum, and columns, where packing pays.
+fn sizes(description: &Description) -> Option<(usize, usize, usize)> {
+    let Description { depth, taps, rows, columns, .. } = description;
     let size = |axes: &[KernelAxis]| product(&axes.iter().map(|axis| axis.extent.clone()).collect::<Vec<_>>());
     let depth = depth.as_ref()?.extent.as_const()?;
     let (k, cols) = (size(taps).as_const()?.checked_mul(depth)?, size(columns).as_const()?);
@@ -50,9 +68,5 @@ fn working_memory(program: &Program, kernel: &Kernel) -> Option<usize> {
     if !gains || depth < RUN || m < ROWS || cols % 16 != 0 {
         return None;
     }
-    let row = runtime::RowAxis { extent: usize::try_from(m).ok()?, ..runtime::RowAxis::ONE };
-    let rows = [runtime::RowAxis::ONE, runtime::RowAxis::ONE, runtime::RowAxis::ONE, row];
-    let (depth, cols) = (usize::try_from(k).ok()?, usize::try_from(cols).ok()?);
-    let shape = runtime::Contraction { rows, depth, cols, panel: *panel, ..runtime::Contraction::NEW };
-    Some(shape.packed_rows_len())
+    Some((usize::try_from(m).ok()?, usize::try_from(k).ok()?, usize::try_from(cols).ok()?))
 }

@@ -5,6 +5,7 @@ mod pack;
 mod winograd;
 
 use super::blocks::for_each_step;
+use super::pack_rows;
 use crate::diag::Diagnostics;
 use crate::dim::Dim;
 use crate::element::ElementType;
@@ -73,6 +74,8 @@ fn contraction(program: &mut Program, nest: &Nest, panel: usize, (vectors, filte
         kernel.kind = KernelKind::Contraction { weights, packed, panel, at_run_time: false, method };
         return Some(kernel);
     }
+    let constant = kernel.buffer_of(weights).is_some_and(|buffer| program.buffer(buffer).constant().is_some());
+    let panel = if vectors && constant { pack_rows::panel(&description).unwrap_or(panel) } else { panel };
     let (packed, at_run_time) = pack::contraction(program, &kernel, &description, panel)?;
     kernel.kind = KernelKind::Contraction { weights, packed, panel, at_run_time, method: Method::Direct };
     Some(kernel)

@@ -141,7 +141,7 @@ pub struct Contraction {
     pub depth: usize,
     /// Output columns, contiguous.
     pub cols: usize,
-    /// Columns per panel of packed weights: 4, 8, 16 or 32.
+    /// Columns per panel of packed weights: 4, 8, 16, 32 or 48.
     pub panel: usize,
 }
 
@@ -182,7 +182,7 @@ impl Contraction {
     /// Whether all addresses stay inside operands of these extents, and `w_len` floats hold the packed weights.
     #[must_use]
     pub const fn fits(&self, a: Extent, w_len: usize, out: Extent) -> bool {
-        if !matches!(self.panel, 4 | 8 | 16 | 32) {
+        if !matches!(self.panel, 4 | 8 | 16 | 32 | 48) {
             return false;
         }
         if self.is_empty() {

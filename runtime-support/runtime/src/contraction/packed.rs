@@ -41,7 +41,7 @@ impl Contraction {
         out: Dst<'_, f32>,
         epilogue: Epilogue<'_>,
     ) {
-        let sets = packed_kernels::of(cx.isa());
+        let sets = packed_kernels::of(cx.isa(), self.panel);
         let whole = floor_mod_usize(self.cols, LINE) == 0 && self.panel >= LINE;
         // Sums that go on later wait in the result: it must hold nothing else.
         let free = !epilogue.accumulate || Self::packs_at_once(self.k()) && updates(self);

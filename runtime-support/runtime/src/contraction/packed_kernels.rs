@@ -29,6 +29,8 @@ mod x86 {
     use super::*;
     use crate::isa::{avx2::Avx2, avx512::Avx512, sse2::Sse2};
 
+    // Three vectors take fewer instructions per product than two; nine rows of them all registers.
+    kernels!(AVX512_48, Avx512::new(), 3, 48, target_feature(enable = "avx512f,avx512vl,avx512bw,avx512dq,fma,avx2"), 1 2 3 4 5 6 7 8 9);
     kernels!(AVX512_32, Avx512::new(), 2, 32, target_feature(enable = "avx512f,avx512vl,avx512bw,avx512dq,fma,avx2"), 1 2 3 4 5 6 7 8 9 10 11 12);
     kernels!(AVX512_16, Avx512::new(), 1, 16, target_feature(enable = "avx512f,avx512vl,avx512bw,avx512dq,fma,avx2"), 1 2 3 4 5 6 7 8 9 10 11 12);
     kernels!(AVX2_16, Avx2::new(), 2, 16, target_feature(enable = "avx2,fma"), 1 2 3 4 5 6);
@@ -51,9 +53,13 @@ mod wasm {
     kernels!(WASM_8, Wasm128, 2, 8, inline(never), 1 2 3 4);
 }
 
-/// The kernels of an instruction set. All have the same rows, and the narrowest is at most 16 columns wide.
-pub(crate) fn of(isa: Isa) -> &'static [&'static PackedSet] {
+/// The kernels of an instruction set for panels of so many columns. All have the rows of the first one, and the narrowest is at
+/// most 16 columns wide.
+#[cfg_attr(not(all(feature = "vectors", target_arch = "x86_64", target_feature = "sse2")), allow(unused_variables))]
+pub(crate) fn of(isa: Isa, panel: usize) -> &'static [&'static PackedSet] {
     match isa {
+        #[cfg(all(feature = "vectors", target_arch = "x86_64", target_feature = "sse2"))]
+        Isa::Avx512 if panel == x86::AVX512_48.cols => const { &[&x86::AVX512_48, &x86::AVX512_32, &x86::AVX512_16] },
         #[cfg(all(feature = "vectors", target_arch = "x86_64", target_feature = "sse2"))]
         Isa::Avx512 => const { &[&x86::AVX512_32, &x86::AVX512_16] },
         #[cfg(all(feature = "vectors", target_arch = "x86_64", target_feature = "sse2"))]

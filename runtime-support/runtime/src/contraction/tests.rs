@@ -77,7 +77,7 @@ fn random_convolution(r: &mut Random) -> (Contraction, usize, usize) {
     let line = (w * channels) as isize;
     let pixel = channels as isize;
     let out = groups * cols;
-    let panel = [4, 8, 16, 32][r.below(4)];
+    let panel = [4, 8, 16, 32, 48][r.below(5)];
     let packed = packed_len(cols, kh * kw * depth, panel);
     let c = Contraction {
         batches: [
@@ -179,8 +179,8 @@ fn packed_rows_give_the_same_bits() {
     let mut r = Random(0xfeed);
     for case in 0..150 {
         let (mut c, a_len, _) = random_convolution(&mut r);
-        c.cols = 16 * (1 + r.below(5));
-        c.panel = [16, 32][r.below(2)];
+        c.cols = 16 * (1 + r.below(9));
+        c.panel = [16, 32, 48][r.below(3)];
         let (groups, one) = (c.batches[1].extent, packed_len(c.cols, c.k(), c.panel));
         c.batches[1] = Batch { w: one, out: c.cols, residual: c.cols, bias: c.cols, ..c.batches[1] };
         let mut below = groups * c.cols;

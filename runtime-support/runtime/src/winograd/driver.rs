@@ -76,7 +76,7 @@ pub(super) unsafe fn run(
     let [y, x] = axes(shape);
     let residual = epilogue.residual.map(|residual| residual.as_ptr().wrapping_add(c.residual_offset));
     let memory = (scratch.as_mut_ptr(), scratch.len());
-    let sets = packed_kernels::of(cx.isa());
+    let sets = packed_kernels::of(cx.isa(), c.panel);
     let run = Run {
         shape,
         cx: parts::context(c, cx),
