@@ -17,6 +17,9 @@ const FEW_COLUMNS: i64 = 128;
 const VERY_LONG: i64 = 1024;
 /// Rows of shorter sums do not get into each other's way.
 const LONG: i64 = 192;
+/// But products of wide panels make up for less than that.
+const MEDIUM: i64 = 128;
+const MANY_COLUMNS: i64 = 384;
 /// Shorter runs are packed slowly.
 const RUN: i64 = 16;
 /// A single small tile of rows reads the weights at the speed of memory anyway.
@@ -64,7 +67,10 @@ fn sizes(description: &Description) -> Option<(usize, usize, usize)> {
     let depth = depth.as_ref()?.extent.as_const()?;
     let (k, cols) = (size(taps).as_const()?.checked_mul(depth)?, size(columns).as_const()?);
     let m = size(rows).upper_bound();
-    let gains = k >= LONG && cols >= COLUMNS || k >= VERY_LONG && cols >= FEW_COLUMNS;
+    let wide = cols % WIDE as i64 == 0;
+    let gains = k >= LONG && cols >= COLUMNS
+        || k >= VERY_LONG && cols >= FEW_COLUMNS
+        || k >= MEDIUM && cols >= MANY_COLUMNS && wide;
     if !gains || depth < RUN || m < ROWS || cols % 16 != 0 {
         return None;
     }

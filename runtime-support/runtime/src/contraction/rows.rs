@@ -87,19 +87,38 @@ impl Place {
             let at = self.first + done;
             let (chunk, lane) = (at / LINE, at % LINE);
             let to = to.wrapping_add((chunk * self.rows + self.row) * LINE + lane);
-            let n = (LINE - lane).min(len - done);
-            // SAFETY: `n` elements from `done` on are valid, and so is their place in the chunk.
-            unsafe {
-                match start.map(|start| start.wrapping_add(done)) {
-                    None => to.write_bytes(0, n),
-                    // A constant length is a few moves; others are calls.
-                    Some(from) if n == LINE => {
-                        to.cast::<[f32; LINE]>().write_unaligned(from.cast::<[f32; LINE]>().read_unaligned())
+            let from = start.map(|start| start.wrapping_add(done));
+            // SAFETY: elements from `done` on are valid, and so are their places in the chunks.
+            done += unsafe {
+                if lane == 0 && len - done >= LINE {
+                    self.chunks(from, len - done, to)
+                } else {
+                    let n = (LINE - lane).min(len - done);
+                    match from {
+                        Some(from) => core::ptr::copy_nonoverlapping(from, to, n),
+                        None => to.write_bytes(0, n),
                     }
-                    Some(from) => core::ptr::copy_nonoverlapping(from, to, n),
+                    n
                 }
-            }
-            done += n;
+            };
         }
+    }
+
+    /// Copies the whole chunks of `len` elements: how many elements these are. A constant length is a few moves; others
+    /// are calls.
+    ///
+    /// # Safety
+    /// As `copy`; `to` begins a chunk.
+    unsafe fn chunks(&self, from: Option<*const f32>, len: usize, mut to: *mut f32) -> usize {
+        let mut done = 0;
+        while done + LINE <= len {
+            // SAFETY: promised by the caller.
+            unsafe {
+                let line = from.map_or([0.0; LINE], |from| from.add(done).cast::<[f32; LINE]>().read_unaligned());
+                to.cast::<[f32; LINE]>().write_unaligned(line);
+            }
+            (to, done) = (to.wrapping_add(self.rows * LINE), done + LINE);
+        }
+        done
     }
 }
