@@ -198,13 +198,25 @@ fn height(stages: &[(Step, Stage)]) -> Option<(usize, Vec<usize>)> {
         }
     }
     let height = count.div_ceil(count.div_ceil(best?)).next_multiple_of(2);
-    (height < count).then(|| (height, capacities(&stages, height)))
+    (height < count).then(|| (height, divisible(&stages, height)))
 }
 
 /// Most lines that each stage holds at one time.
 fn capacities(stages: &[&Stage], height: usize) -> Vec<usize> {
     let lines: Vec<Lines> = stages.iter().map(|stage| stage.lines).collect();
     most_lines(Bands::new(&lines, height), stages.len())
+}
+
+/// The same, and enough for two threads that each hold bands of half the height.
+fn divisible(stages: &[&Stage], height: usize) -> Vec<usize> {
+    let lines: Vec<Lines> = stages.iter().map(|stage| stage.lines).collect();
+    let (bands, share) = (Bands::new(&lines, height), Share { parts: 2, height: height.div_ceil(2) });
+    let mut most = most_lines(bands, stages.len());
+    for part in 0..share.parts {
+        let own = most_lines(share.bands(&bands, part), stages.len());
+        most.iter_mut().zip(own).for_each(|(most, own)| *most = own.saturating_mul(share.parts).max(*most));
+    }
+    most
 }
 
 fn most_lines(mut bands: Bands, stages: usize) -> Vec<usize> {
