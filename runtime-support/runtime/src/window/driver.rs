@@ -3,12 +3,12 @@ use super::kernel::{KernelSet, LIST, MOST_COLS, ROWS, TapAt, WindowArgs, of};
 use super::lines::Lines;
 use super::{Divisor, Operation, sums};
 use crate::contraction::job::{Job, Place};
-use crate::contraction::kernel::Args;
+use crate::contraction::kernel::{Args, LINE};
 use crate::contraction::parts::{self, Parts, Shared};
 use crate::contraction::table::{BLOCK, EMPTY, Row, fill, step};
 use crate::contraction::{Contraction, Epilogue, Then};
 use crate::cx::Cx;
-use crate::math::floor_div_usize;
+use crate::math::{ceil_div_usize, floor_div_usize};
 use crate::raw::{Dst, Src};
 use core::ops::Range;
 
@@ -46,19 +46,21 @@ pub(super) unsafe fn run(
     // Whole lines have runs of the same taps.
     let line = c.rows.iter().rev().map(|axis| axis.extent).find(|extent| *extent > 1).unwrap_or(1);
     let cx = parts::context(c, cx);
-    let parts = Parts::new(c, cx.parts(work, WORK), (line, c.cols.max(1)), 1);
     let depthwise = matches!(operation, Operation::Depthwise) && !epilogue.accumulate;
     let lines = if depthwise { Lines::of(c, cx.isa()) } else { None };
     let summed = matches!(operation, Operation::Average(divisor) if sums::fits(c, divisor, &epilogue));
+    // A sum of all pixels reads every one of them for each part: a part per thread.
+    let columns = if summed { ceil_div_usize(c.cols, cx.threads().saturating_mul(LINE)) * LINE } else { c.cols };
+    let parts = Parts::new(c, cx.parts(work, WORK), (line, columns.max(1)), 1);
     let shared = Shared::new(a, w, out, epilogue);
     cx.split(parts.count(), |range| {
         let shared = &shared;
         for part in range {
-            let (batch, rows, _) = parts.part(part);
+            let (batch, rows, cols) = parts.part(part);
             let job = Job::new(c, batch, shared.a, shared.w, shared.out, &shared.epilogue);
             match &lines {
                 // SAFETY: promised by the caller; parts are disjoint, and rows are not divided.
-                _ if summed => unsafe { sums::run(&job, cx, shared.epilogue.then) },
+                _ if summed => unsafe { sums::run(&job, cx, cols, shared.epilogue.then) },
                 // SAFETY: promised by the caller; parts are disjoint, and whole lines.
                 Some(lines) => unsafe { lines.run(&job, rows, shared.epilogue.then) },
                 // SAFETY: promised by the caller; parts are disjoint.

@@ -1,63 +1,78 @@
 //! Sums of all pixels: one row of outputs from many taps. The input is read once, in order; sums wait in the result.
 use super::Divisor;
-use super::kernel::{LIST, TapAt};
+use super::kernel::LIST;
 use crate::contraction::job::Job;
 use crate::contraction::table::step;
 use crate::contraction::{Contraction, Epilogue, Then, Tile};
 use crate::cx::Cx;
 use crate::isa::VECTORS;
 use crate::simd::{Simd, WithSimd, load_first, store_first};
+use core::ops::Range;
 
-/// Taps that are added before sums go back to the result.
-const GROUP: usize = 8;
+/// Partial sums of each column, which every instruction set makes alike: additions that do not wait for each other.
+const WAYS: usize = 4;
 
-/// Adds the taps of a list to the sums.
-struct Add<'a> {
+/// Adds pixels at equal distances to the sums.
+struct Add {
     a: *const f32,
-    taps: &'a [TapAt],
+    step: isize,
+    count: usize,
     sums: *mut f32,
     cols: usize,
     /// There are no sums yet.
     first: bool,
 }
 
-impl WithSimd for Add<'_> {
+impl WithSimd for Add {
     type Output = ();
     #[inline(always)]
     fn run<S: Simd>(self, s: S) {
-        let (groups, rest) = self.taps.as_chunks::<GROUP>();
-        let mut first = self.first;
-        for group in groups {
+        let (pair, mut column) = (2 * S::LANES, 0);
+        while column < self.cols {
+            let left = self.cols - column;
             // SAFETY: promised by the caller of `run`.
-            unsafe { self.add(s, group, first) };
-            first = false;
-        }
-        for tap in rest {
-            // SAFETY: as above.
-            unsafe { self.add(s, core::array::from_ref(tap), first) };
-            first = false;
+            unsafe {
+                if left >= pair {
+                    self.columns::<S, 2>(s, column, pair);
+                    column += pair;
+                } else {
+                    self.columns::<S, 1>(s, column, left);
+                    column += S::LANES;
+                }
+            }
         }
     }
 }
 
-impl Add<'_> {
+impl Add {
+    /// NV vectors of columns from `column` on, of which `left` exist.
+    ///
     /// # Safety
-    /// All columns are valid at all taps and in the sums.
+    /// These columns are valid in all pixels and in the sums.
     #[inline(always)]
-    unsafe fn add<S: Simd, const N: usize>(&self, s: S, taps: &[TapAt; N], first: bool) {
-        let mut column = 0;
-        while column < self.cols {
-            let (left, sums) = (self.cols - column, self.sums.wrapping_add(column));
-            // SAFETY: promised by the caller.
-            unsafe {
-                let mut sum = if first { s.splat(0.0) } else { load_first(s, sums, left) };
-                for tap in taps {
-                    let at = self.a.wrapping_offset(tap.at).wrapping_add(column);
-                    sum = s.add(sum, load_first(s, at, left));
+    unsafe fn columns<S: Simd, const NV: usize>(&self, s: S, column: usize, left: usize) {
+        let left = |v: usize| left.saturating_sub(v * S::LANES);
+        let mut partial = [[s.splat(0.0); NV]; WAYS];
+        let (mut at, mut done) = (self.a.wrapping_add(column), 0);
+        // SAFETY: promised by the caller.
+        unsafe {
+            while done < self.count {
+                let ways = (self.count - done).min(WAYS);
+                for sums in partial.iter_mut().take(ways) {
+                    for (v, sum) in sums.iter_mut().enumerate() {
+                        *sum = s.add(*sum, load_first(s, at.wrapping_add(v * S::LANES), left(v)));
+                    }
+                    at = at.wrapping_offset(self.step);
                 }
-                store_first(s, sums, left, sum);
+                done += WAYS;
             }
-            column += S::LANES;
+            let [p0, p1, p2, p3] = partial;
+            for v in 0..NV {
+                let sums = self.sums.wrapping_add(column + v * S::LANES);
+                let sum = s.add(s.add(p0[v], p1[v]), s.add(p2[v], p3[v]));
+                let sum = if self.first { sum } else { s.add(load_first(s, sums, left(v)), sum) };
+                store_first(s, sums, left(v), sum);
+            }
         }
     }
 }
@@ -70,34 +85,28 @@ pub(super) fn fits(c: &Contraction, divisor: Divisor, epilogue: &Epilogue<'_>) -
     VECTORS && c.m() == 1 && taps >= LIST && all && plain && !epilogue.accumulate && divisor == Divisor::Fixed(1.0)
 }
 
-/// The sums of all taps of the only row.
+/// The sums of all taps of the only row, in some columns.
 ///
 /// # Safety
 /// The geometry fits all operands of the job, and [`fits`] it.
-pub(super) unsafe fn run(job: &Job<'_>, cx: Cx<'_>, then: Option<Then<'_>>) {
-    let (a, sums, cols, [t0, t1, t2, t3]) = (job.a, job.out, job.c.cols, job.c.taps);
-    let mut list = [TapAt { at: 0, index: 0 }; LIST];
-    let (mut used, mut first) = (0, true);
+pub(super) unsafe fn run(job: &Job<'_>, cx: Cx<'_>, part: Range<usize>, then: Option<Then<'_>>) {
+    let (a, sums) = (job.a.wrapping_add(part.start), job.out.wrapping_add(part.start));
+    let (cols, [t0, t1, t2, t3]) = (part.len(), job.c.taps);
+    // Lines that follow each other are one.
+    let whole = t2.extent == 1 || t2.a == step(t3.extent, t3.a);
+    let (lines, count) = if whole { (1, t2.extent.saturating_mul(t3.extent)) } else { (t2.extent, t3.extent) };
+    let mut first = true;
     for i0 in 0..t0.extent {
         for i1 in 0..t1.extent {
-            for i2 in 0..t2.extent {
+            for i2 in 0..lines {
                 let at = step(i0, t0.a).wrapping_add(step(i1, t1.a)).wrapping_add(step(i2, t2.a));
-                for i3 in 0..t3.extent {
-                    if let Some(slot) = list.get_mut(used) {
-                        slot.at = at.wrapping_add(step(i3, t3.a));
-                    }
-                    used += 1;
-                    if used == LIST {
-                        cx.dispatch(Add { a, taps: &list, sums, cols, first });
-                        (used, first) = (0, false);
-                    }
-                }
+                cx.dispatch(Add { a: a.wrapping_offset(at), step: t3.a, count, sums, cols, first });
+                first = false;
             }
         }
     }
-    cx.dispatch(Add { a, taps: list.get(..used).unwrap_or_default(), sums, cols, first });
     if let Some(then) = then {
         // SAFETY: the only row of the result, which `run` of the window borrows.
-        then(unsafe { Tile::in_steps(job.batch, (0, 0), sums, (1, cols), cols) });
+        then(unsafe { Tile::in_steps(job.batch, (0, part.start), sums, (1, cols), cols) });
     }
 }

@@ -135,7 +135,7 @@ fn max_keeps_nan_wherever_it_is() {
 #[test]
 fn sums_of_all_pixels_match_the_definition_on_every_isa() {
     let mut r = Random(0x0a11_5eed);
-    for (channels, height, width) in [(3, 9, 8), (16, 8, 8), (21, 13, 17), (45, 11, 12), (96, 30, 7)] {
+    for (channels, height, width) in [(3, 9, 8), (16, 8, 8), (21, 13, 17), (45, 31, 12), (96, 30, 17)] {
         let (line, gap) = (width * (channels + 3), channels + 3);
         let mut c = Window { channels, ..Window::NEW };
         c.taps[2] = Tap { extent: height, a: line as isize };
@@ -149,6 +149,13 @@ fn sums_of_all_pixels_match_the_definition_on_every_isa() {
             for (n, got) in out.iter().enumerate() {
                 let want: f64 = (0..height * width).map(|i| f64::from(a[i * gap + n])).sum::<f64>() / 2.0;
                 assert!((f64::from(*got) - want).abs() <= 1e-4, "{:?} {channels} {n}: {got} not {want}", cx.isa());
+            }
+            #[cfg(feature = "threads")]
+            for threads in 2..5 {
+                let (team, mut divided) = (crate::team::Team::new(threads), vec![7.0f32; channels]);
+                let (cx, to) = (cx.with_team(&team), Dst::from_slice(&mut divided));
+                c.average(cx, a[..].src(), to, Divisor::Fixed(1.0), epilogue);
+                assert_eq!(out, divided, "{threads} threads");
             }
         }
     }
