@@ -1,7 +1,7 @@
 //! Walks batches, blocks of rows, runs of rows with the same taps, and channels, and calls the micro-kernels.
 use super::kernel::{KernelSet, LIST, MOST_COLS, ROWS, TapAt, WindowArgs, of};
 use super::lines::Lines;
-use super::{Divisor, Operation, sums};
+use super::{Divisor, Operation, lines, sums};
 use crate::contraction::job::{Job, Place};
 use crate::contraction::kernel::{Args, LINE};
 use crate::contraction::parts::{self, Parts, Shared};
@@ -49,9 +49,16 @@ pub(super) unsafe fn run(
     let depthwise = matches!(operation, Operation::Depthwise) && !epilogue.accumulate;
     let lines = if depthwise { Lines::of(c, cx.isa()) } else { None };
     let summed = matches!(operation, Operation::Average(divisor) if sums::fits(c, divisor, &epilogue));
-    // A sum of all pixels reads every one of them for each part: a part per thread.
-    let columns = if summed { ceil_div_usize(c.cols, cx.threads().saturating_mul(LINE)) * LINE } else { c.cols };
-    let parts = Parts::new(c, cx.parts(work, WORK), (line, columns.max(1)), 1);
+    let wanted = cx.parts(work, WORK);
+    let (wanted, unit) = if summed {
+        // A sum of all pixels reads every one of them for each part: a part per thread.
+        (wanted, (line, ceil_div_usize(c.cols, cx.threads().saturating_mul(LINE)).saturating_mul(LINE)))
+    } else if lines.is_some() {
+        lines::division(c, line, wanted, cx.threads())
+    } else {
+        (wanted, (line, c.cols))
+    };
+    let parts = Parts::new(c, wanted, (unit.0, unit.1.max(1)), unit.0);
     let shared = Shared::new(a, w, out, epilogue);
     cx.split(parts.count(), |range| {
         let shared = &shared;
@@ -62,7 +69,7 @@ pub(super) unsafe fn run(
                 // SAFETY: promised by the caller; parts are disjoint, and rows are not divided.
                 _ if summed => unsafe { sums::run(&job, cx, cols, shared.epilogue.then) },
                 // SAFETY: promised by the caller; parts are disjoint, and whole lines.
-                Some(lines) => unsafe { lines.run(&job, rows, shared.epilogue.then) },
+                Some(lines) => unsafe { lines.run(&job, rows, cols, shared.epilogue.then) },
                 // SAFETY: promised by the caller; parts are disjoint.
                 None => unsafe { run_rows(&job, cx, operation, rows, shared.epilogue.then) },
             }

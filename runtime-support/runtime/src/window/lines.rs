@@ -2,6 +2,7 @@
 use super::kernel::TapAt;
 use super::line_kernel::{LineArgs, LineKernel, of};
 use crate::contraction::job::{Job, offset};
+use crate::contraction::kernel::LINE;
 use crate::contraction::table::{step, valid_of_row};
 use crate::contraction::{Bound, Contraction, Then, Tile};
 use crate::isa::Isa;
@@ -14,6 +15,10 @@ const MOST_TAPS: usize = 8;
 const STRIP: usize = 8;
 /// Floats of the operand that stay in the first-level cache from one line to the next.
 const NEAR: usize = 6 * 1024;
+/// Lines of a part: each reads lines of its neighbours, too.
+const LEAST: usize = 4;
+/// So few lines are divided by channels.
+const FEW: usize = 8;
 
 /// A depthwise convolution in lines.
 pub(super) struct Lines {
@@ -40,6 +45,18 @@ struct Line {
 }
 
 const NOWHERE: Line = Line { a: 0, out: 0, residual: 0, taps: [TapAt { at: 0, index: 0 }; MOST_TAPS], count: 0 };
+
+/// Into how many parts such a convolution is divided, at most `wanted`, and the rows and channels that stay together.
+pub(super) fn division(c: &Contraction, line: usize, wanted: usize, threads: usize) -> (usize, (usize, usize)) {
+    let lines = floor_div_usize(c.m(), line.max(1));
+    let threads = threads.max(1);
+    if lines < FEW && floor_mod_usize(c.cols, LINE) == 0 && c.cols >= threads.saturating_mul(2 * LINE) {
+        return (wanted.min(threads), (c.m(), LINE));
+    }
+    // As many for each thread.
+    let each = floor_div_usize(floor_div_usize(lines, LEAST), threads).max(1);
+    (wanted.min(each.saturating_mul(threads)), (line, c.cols))
+}
 
 impl Lines {
     /// The convolution in lines, if it has the form and there is a kernel.
@@ -75,11 +92,11 @@ impl Lines {
         Some(Lines { fast, bound, first, limit, kernel, lanes: set.cols })
     }
 
-    /// A range of rows, which are whole lines.
+    /// A range of rows, which are whole lines, and of channels, at least as many as the kernel computes at once.
     ///
     /// # Safety
     /// The geometry fits all operands of the job, which does not accumulate; the machine has the instruction set.
-    pub unsafe fn run(&self, job: &Job<'_>, part: Range<usize>, then: Option<Then<'_>>) {
+    pub unsafe fn run(&self, job: &Job<'_>, part: Range<usize>, cols: Range<usize>, then: Option<Then<'_>>) {
         let c = job.c;
         let length = c.rows[self.fast & 3].extent;
         let lines = floor_div_usize(part.end, length);
@@ -94,11 +111,11 @@ impl Lines {
             for (i, slot) in strip.iter_mut().enumerate() {
                 *slot = self.line(c, line + i);
             }
-            let mut column = 0;
-            while column < c.cols {
+            let mut column = cols.start;
+            while column < cols.end {
                 // The last channels overlap those before them.
-                let start = column.min(c.cols - self.lanes);
-                let width = block.min(c.cols - start);
+                let start = column.min(cols.end - self.lanes);
+                let width = block.min(cols.end - start);
                 for (i, at) in strip.iter().enumerate() {
                     let args = self.args(job, at, start, width);
                     match then {
