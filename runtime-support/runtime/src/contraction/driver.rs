@@ -19,6 +19,8 @@ const NEXT_FLOATS: usize = 80 * 1024;
 const LIGHT: usize = 64 * 1024;
 /// Rows that are tabled without a whole block.
 const FEW: usize = 8;
+/// Tiles of rows per part, where there are more.
+const TILES: usize = 16;
 /// Multiply-adds that take a microsecond.
 const WORK: usize = 64 * 1024;
 
@@ -42,7 +44,10 @@ pub(super) unsafe fn run(
     let light = c.k().saturating_mul(c.cols) <= LIGHT;
     let block = if light { tile.saturating_mul(2) } else { most_rows(c) };
     let cx = parts::context(c, cx);
-    let parts = Parts::new(c, cx.parts(work, WORK), (tile, c.panel), block);
+    // Every part reads all weights, or all rows: few parts where there are few rows.
+    let least = cx.threads().saturating_mul(2);
+    let wanted = cx.parts(work, WORK).min(floor_div_usize(c.m(), tile.saturating_mul(TILES)).max(least));
+    let parts = Parts::new(c, wanted, (tile, c.panel), block);
     let shared = Shared::new(a, w, out, epilogue);
     cx.split(parts.count(), |range| {
         let shared = &shared;

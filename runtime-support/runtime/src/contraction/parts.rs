@@ -51,10 +51,29 @@ pub(crate) fn are_apart(axes: impl Iterator<Item = (usize, usize)> + Clone, len:
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Parts {
     extents: [usize; 4],
-    rows: usize,
-    cols: usize,
-    m: usize,
-    n: usize,
+    rows: Units,
+    cols: Units,
+}
+
+/// Rows or columns, and how many of them stay together.
+#[derive(Clone, Copy, Debug)]
+struct Units {
+    all: usize,
+    unit: usize,
+}
+
+impl Units {
+    fn count(self) -> usize {
+        ceil_div_usize(self.all, self.unit)
+    }
+
+    /// A part of so many: whole units, in every part as many but for one.
+    fn part(self, part: usize, parts: usize) -> Range<usize> {
+        let at = |part: usize| {
+            floor_div_usize(self.count().saturating_mul(part), parts).saturating_mul(self.unit).min(self.all)
+        };
+        at(part)..at(part + 1)
+    }
 }
 
 impl Parts {
@@ -62,21 +81,16 @@ impl Parts {
     /// rows at least `block` go together at no cost, so columns are divided before rows are fewer.
     pub fn new(c: &Contraction, wanted: usize, unit: (usize, usize), block: usize) -> Parts {
         let [b0, b1] = [c.batches[0].extent, c.batches[1].extent];
-        let (m, n) = (c.m(), c.cols);
+        let m = c.m();
+        let [rows, cols] = [(m, unit.0), (c.cols, unit.1)].map(|(all, unit)| Units { all, unit: unit.max(1) });
         let (mut by_rows, mut by_cols) = (1, 1);
         let each = ceil_div_usize(wanted, b0.saturating_mul(b1));
         if each > 1 {
-            let (row_units, col_units) = (ceil_div_usize(m, unit.0), ceil_div_usize(n, unit.1));
             by_rows = each.min(ceil_div_usize(m, block)).max(1);
-            by_cols = ceil_div_usize(each, by_rows).min(col_units).max(1);
-            by_rows = ceil_div_usize(each, by_cols).min(row_units).max(1);
+            by_cols = ceil_div_usize(each, by_rows).min(cols.count()).max(1);
+            by_rows = ceil_div_usize(each, by_cols).min(rows.count()).max(1);
         }
-        let size = |all: usize, parts: usize, unit: usize| match parts {
-            1 => all,
-            _ => ceil_div_usize(ceil_div_usize(all, parts), unit).saturating_mul(unit),
-        };
-        let (rows, cols) = (size(m, by_rows, unit.0).max(1), size(n, by_cols, unit.1).max(1));
-        Parts { extents: [b0, b1, ceil_div_usize(m, rows), ceil_div_usize(n, cols)], rows, cols, m, n }
+        Parts { extents: [b0, b1, by_rows, by_cols], rows, cols }
     }
 
     /// How many there are.
@@ -89,10 +103,7 @@ impl Parts {
         let [_, b1, r, c] = self.extents;
         let (rest, column) = (floor_div_usize(part, c), floor_mod_usize(part, c));
         let (rest, row) = (floor_div_usize(rest, r), floor_mod_usize(rest, r));
-        let (first_row, first_col) = (row * self.rows, column * self.cols);
-        let rows = first_row..first_row.saturating_add(self.rows).min(self.m);
-        let cols = first_col..first_col.saturating_add(self.cols).min(self.n);
-        ([floor_div_usize(rest, b1), floor_mod_usize(rest, b1)], rows, cols)
+        ([floor_div_usize(rest, b1), floor_mod_usize(rest, b1)], self.rows.part(row, r), self.cols.part(column, c))
     }
 }
 

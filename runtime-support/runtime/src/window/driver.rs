@@ -58,7 +58,7 @@ pub(super) unsafe fn run(
     } else {
         (wanted, (line, c.cols))
     };
-    let parts = Parts::new(c, wanted, (unit.0, unit.1.max(1)), unit.0);
+    let parts = Parts::new(c, wanted, unit, unit.0);
     let shared = Shared::new(a, w, out, epilogue);
     cx.split(parts.count(), |range| {
         let shared = &shared;
