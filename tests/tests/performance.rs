@@ -118,6 +118,18 @@ fn copies_between_orders_move_squares() {
     assert!(text("shuffled_channels").contains("depth: 12"), "a product over shuffled channels");
 }
 
+/// Packed rows are multiplied with wide panels where few columns are left behind the last one.
+#[test]
+fn packed_rows_take_wide_panels() {
+    for (case, panel) in [("columns_left_over", 48), ("medium_sums", 48), ("encoder_block", 32)] {
+        let model = root().join(format!("cases/packed_rows/{case}/model.xml"));
+        let text = compile(&Source::from_path(&model, None).unwrap(), &Options::default()).unwrap().text;
+        assert!(text.contains(".run_packed("), "{case}");
+        assert!(text.contains(&format!("panel: {panel},")), "{case}");
+        assert!(panel == 48 || !text.contains("panel: 48"), "{case}");
+    }
+}
+
 /// The models in the folder `INCLUDE_IR_MODELS`: arenas of at most 1.1 times what lives at one time.
 #[test]
 fn arenas_of_given_models_are_tight() {
