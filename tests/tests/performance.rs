@@ -111,6 +111,7 @@ fn copies_between_orders_move_squares() {
         ("convolution", 2),
         ("two_lines", 1),
         ("many_axes", 0),
+        ("softmax_over_21_classes", 2),
     ];
     for (case, copies) in cases {
         assert_eq!(text(case).matches("rt::Transpose {").count(), copies, "{case}");

@@ -2,6 +2,7 @@
 //! copies where elements already lie as a reshape or a permutation wants them.
 
 mod orders;
+mod planes;
 mod views;
 
 use super::blocks::{Outside, Uses, has_blocks};
@@ -13,7 +14,7 @@ use crate::program::nest::{Access, Axis, Nest, Node, Scalar};
 use crate::program::recognise::{self, Product};
 use crate::program::{BufferId, Call, Layout, Program, Role, Step, StepKind};
 use orders::{channels_last, follow, wanted_orders};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Elements from which a copy is worth a buffer of its own.
 const MANY: i64 = 4096;
@@ -24,6 +25,8 @@ pub fn choose_layout(program: &mut Program, _: &Options, _: &mut Diagnostics) {
         decided: vec![false; program.buffers.len()],
         wanted: wanted_orders(program),
         copies: BTreeMap::new(),
+        planes: BTreeMap::new(),
+        products: BTreeSet::new(),
         uses: Uses::of(program),
         block: Surroundings::default(),
         out: Vec::new(),
@@ -45,6 +48,10 @@ struct Choosing {
     wanted: BTreeMap<BufferId, Vec<usize>>,
     /// Copies made for kernels: (source, dimension that is contiguous) -> copy.
     copies: BTreeMap<(BufferId, usize), BufferId>,
+    /// What is read in planes, where such a copy exists: the dimension that is contiguous.
+    planes: BTreeMap<BufferId, usize>,
+    /// Results of products with constant weights, as of convolutions; attention takes the others in rows.
+    products: BTreeSet<BufferId>,
     uses: Uses,
     block: Surroundings,
     out: Vec<Step>,
@@ -54,6 +61,8 @@ struct Choosing {
 #[derive(Default)]
 struct Surroundings {
     outside: Outside,
+    /// By storage: number of steps that read it.
+    readers: BTreeMap<BufferId, usize>,
     /// By buffer: number of steps that write it.
     writers: BTreeMap<BufferId, usize>,
     /// By storage: the last step that writes it.
@@ -66,7 +75,11 @@ impl Choosing {
     fn block(&mut self, program: &mut Program, steps: Vec<Step>) -> Vec<Step> {
         let mut inner = Surroundings { outside: self.uses.outside(program, &steps), ..Surroundings::default() };
         for (at, step) in steps.iter().enumerate() {
-            for buffer in step.accesses().1 {
+            let (reads, writes) = step.accesses();
+            for buffer in reads {
+                *inner.readers.entry(program.buffer(buffer).layout.storage).or_default() += 1;
+            }
+            for buffer in writes {
                 *inner.writers.entry(buffer).or_default() += 1;
                 inner.last_write.insert(program.buffer(buffer).layout.storage, at);
             }
@@ -136,10 +149,14 @@ impl Choosing {
         let product = recognise::product(program, &nest).filter(|p| p.parts.contains(&Part::Column));
         let (order, insists) = match &product {
             Some(product) => {
+                self.note_product(program, &nest, product);
                 self.contiguous_data(program, &mut nest, product, &origins);
                 (Some(columns_last(&nest, product)), true)
             }
-            None => self.other_order(program, &mut nest, &origins),
+            None => {
+                self.in_planes(program, &mut nest, &origins);
+                self.other_order(program, &mut nest, &origins)
+            }
         };
         let mut after = None;
         if let Some(order) = order {
