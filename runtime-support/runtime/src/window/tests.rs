@@ -160,3 +160,40 @@ fn sums_of_all_pixels_match_the_definition_on_every_isa() {
         }
     }
 }
+
+#[test]
+#[cfg(feature = "threads")]
+fn depthwise_convolutions_on_a_team_have_the_bits_of_one_thread() {
+    let mut r = Random(0xd1f1_de5d);
+    for (channels, height, width) in [(128, 7, 7), (200, 5, 9), (208, 3, 30), (48, 29, 8), (70, 14, 14)] {
+        let line = width * channels;
+        let mut c = Window { channels, ..Window::NEW };
+        for (at, (extent, out)) in [(height, line), (width, channels)].into_iter().enumerate() {
+            let limit = extent;
+            c.rows[at] = RowAxis { extent, a: out as isize, out, residual: out };
+            c.taps[at + 2] = Tap { extent: 3, a: out as isize };
+            c.bounds[at] = Bound { row: at as u8, tap: at as u8 + 2, stride: 1, dilation: 1, offset: -1, limit };
+        }
+        c.a_offset = -((line + channels) as isize);
+        let (a, w, bias) = (r.floats(height * line), r.floats(9 * channels), r.floats(channels));
+        let double = |mut tile: Tile<'_>| {
+            let first = tile.first_col;
+            for (i, row) in tile.rows() {
+                row.iter_mut().enumerate().for_each(|(j, x)| *x = *x * 2.0 + (first + i + j) as f32);
+            }
+        };
+        for cx in Isa::ALL.into_iter().filter_map(Cx::with_isa) {
+            for then in [false, true] {
+                let then: Option<crate::contraction::Then<'_>> = if then { Some(&double) } else { None };
+                let epilogue = Epilogue { bias: Some(&bias), clamp: Some((-0.5, 0.5)), then, ..Epilogue::NONE };
+                let mut one = vec![7.0f32; height * line];
+                c.depthwise(cx, a[..].src(), &w, Dst::from_slice(&mut one), epilogue);
+                for threads in 2..5 {
+                    let (team, mut divided) = (crate::team::Team::new(threads), vec![7.0f32; height * line]);
+                    c.depthwise(cx.with_team(&team), a[..].src(), &w, Dst::from_slice(&mut divided), epilogue);
+                    assert!(one == divided, "{threads} threads, {channels} x {height} x {width} {:?}", cx.isa());
+                }
+            }
+        }
+    }
+}
