@@ -75,17 +75,18 @@ impl<'a> Block<'a> {
         self.users.readers(self.storage(buffer))
     }
 
-    /// Whether all of these steps, in order, find their operands in place of the last one: nothing in between writes them,
-    /// nor does the last one.
+    /// Whether all of these steps, in order, find their operands in place of the last one: nothing between a step and the last
+    /// one writes what that step reads, nor does the last one. Operands of later steps may be made meanwhile.
     pub(super) fn may_run_last(&self, steps: &[usize]) -> bool {
-        let (Some(first), Some(last)) = (steps.first(), steps.last()) else { return false };
-        let accesses: Vec<_> = steps.iter().filter_map(|step| Some(self.step(*step)?.accesses())).collect();
-        let stored = accesses.last().map(|(_, writes)| writes.clone()).unwrap_or_default();
+        let Some(last) = steps.last() else { return false };
+        let accesses: Vec<_> = steps.iter().filter_map(|at| Some((*at, self.step(*at)?.accesses()))).collect();
+        let stored = accesses.last().map(|(_, (_, writes))| writes.clone()).unwrap_or_default();
         let result: Vec<BufferId> = stored.into_iter().map(|buffer| self.storage(buffer)).collect();
-        let mut reads = accesses.iter().flat_map(|(reads, _)| reads).map(|buffer| self.storage(*buffer));
-        reads.all(|storage| {
+        let mut reads =
+            accesses.iter().flat_map(|(at, (reads, _))| reads.iter().map(|buffer| (*at, self.storage(*buffer))));
+        reads.all(|(at, storage)| {
             let writers = self.users.writers(storage);
-            let between = writers.iter().any(|step| step > first && step < last && !steps.contains(step));
+            let between = writers.iter().any(|step| *step > at && step < last && !steps.contains(step));
             !between && !result.contains(&storage)
         })
     }
