@@ -15,6 +15,8 @@ use core::ops::Range;
 /// Multiply-adds, and packed elements, that take a microsecond.
 const MULTIPLIED: usize = 64 * 1024;
 const PACKED: usize = 8 * 1024;
+/// Least tiles of a thread where products are divided by rows.
+const TILES: usize = 8;
 
 impl Contraction {
     /// Floats of working memory of [`Contraction::run_packed`]. Saturates.
@@ -157,11 +159,20 @@ impl PackedRows<'_> {
         let panels = ceil_div_usize(c.cols, c.panel);
         let work = self.rows.len().saturating_mul(self.k.len()).saturating_mul(c.cols);
         let wanted = cx.parts(work, MULTIPLIED);
-        let by_panels = wanted.min(panels);
-        let by_tiles = ceil_div_usize(wanted, by_panels).min(self.tiles().count());
+        let (tiles, threads) = (self.tiles().count(), cx.threads());
+        // Many tiles stay with the thread that has packed them; few would read all weights for too few rows.
+        let by_rows = tiles >= threads.saturating_mul(TILES);
+        let (by_tiles, by_panels) = if by_rows {
+            let groups = floor_div_usize(tiles, threads.saturating_mul(TILES)).saturating_mul(threads).min(wanted);
+            (groups, ceil_div_usize(wanted, groups).min(panels))
+        } else {
+            (ceil_div_usize(wanted, wanted.min(panels)).min(tiles), wanted.min(panels))
+        };
         cx.split(by_panels.saturating_mul(by_tiles), |range| {
             for part in range {
-                let (panel, tile) = (floor_div_usize(part, by_tiles), floor_mod_usize(part, by_tiles));
+                let inner = if by_rows { by_panels } else { by_tiles };
+                let (outer, inner) = (floor_div_usize(part, inner), floor_mod_usize(part, inner));
+                let (tile, panel) = if by_rows { (outer, inner) } else { (inner, outer) };
                 let tiles = share(self.tiles().count(), by_tiles, &(tile..tile + 1));
                 let panels = share(panels, by_panels, &(panel..panel + 1));
                 // SAFETY: promised by the caller; parts are disjoint.
