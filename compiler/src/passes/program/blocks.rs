@@ -65,6 +65,7 @@ impl Uses {
 }
 
 /// Which steps of a block read and write memory, in order of the steps.
+#[derive(Default)]
 pub(super) struct Users {
     readers: BTreeMap<BufferId, Vec<usize>>,
     writers: BTreeMap<BufferId, Vec<usize>>,

@@ -203,20 +203,23 @@ fn height(stages: &[(Step, Stage)]) -> Option<(usize, Vec<usize>)> {
 
 /// Most lines that each stage holds at one time.
 fn capacities(stages: &[&Stage], height: usize) -> Vec<usize> {
-    let lines: Vec<Lines> = stages.iter().map(|stage| stage.lines).collect();
-    most_lines(Bands::new(&lines, height), stages.len())
+    most_lines(bands(stages, height), stages.len())
 }
 
 /// The same, and enough for two threads that each hold bands of half the height.
 fn divisible(stages: &[&Stage], height: usize) -> Vec<usize> {
-    let lines: Vec<Lines> = stages.iter().map(|stage| stage.lines).collect();
-    let (bands, share) = (Bands::new(&lines, height), Share { parts: 2, height: height.div_ceil(2) });
+    let (bands, share) = (bands(stages, height), Share { parts: 2, height: height.div_ceil(2) });
     let mut most = most_lines(bands, stages.len());
     for part in 0..share.parts {
         let own = most_lines(share.bands(&bands, part), stages.len());
         most.iter_mut().zip(own).for_each(|(most, own)| *most = own.saturating_mul(share.parts).max(*most));
     }
     most
+}
+
+fn bands(stages: &[&Stage], height: usize) -> Bands {
+    let lines: Vec<Lines> = stages.iter().map(|stage| stage.lines).collect();
+    Bands::new(&lines, height)
 }
 
 fn most_lines(mut bands: Bands, stages: usize) -> Vec<usize> {

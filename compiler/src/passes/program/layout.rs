@@ -5,7 +5,7 @@ mod orders;
 mod planes;
 mod views;
 
-use super::blocks::{Outside, Uses, has_blocks};
+use super::blocks::{Outside, Users, Uses, has_blocks};
 use crate::diag::Diagnostics;
 use crate::dim::{Dim, product};
 use crate::options::Options;
@@ -61,8 +61,7 @@ struct Choosing {
 #[derive(Default)]
 struct Surroundings {
     outside: Outside,
-    /// By storage: number of steps that read it.
-    readers: BTreeMap<BufferId, usize>,
+    users: Users,
     /// By buffer: number of steps that write it.
     writers: BTreeMap<BufferId, usize>,
     /// By storage: the last step that writes it.
@@ -73,13 +72,10 @@ struct Surroundings {
 impl Choosing {
     /// The steps of a block. Copies that stand in it are of no use outside.
     fn block(&mut self, program: &mut Program, steps: Vec<Step>) -> Vec<Step> {
-        let mut inner = Surroundings { outside: self.uses.outside(program, &steps), ..Surroundings::default() };
+        let (outside, users) = (self.uses.outside(program, &steps), Users::of(program, steps.iter().enumerate()));
+        let mut inner = Surroundings { outside, users, ..Surroundings::default() };
         for (at, step) in steps.iter().enumerate() {
-            let (reads, writes) = step.accesses();
-            for buffer in reads {
-                *inner.readers.entry(program.buffer(buffer).layout.storage).or_default() += 1;
-            }
-            for buffer in writes {
+            for buffer in step.accesses().1 {
                 *inner.writers.entry(buffer).or_default() += 1;
                 inner.last_write.insert(program.buffer(buffer).layout.storage, at);
             }

@@ -11,7 +11,7 @@ use crate::dim::Dim;
 use crate::element::ElementType;
 use crate::options::{Accuracy, Kernels, Options};
 use crate::program::kernel::{Description, Kernel, KernelAxis, KernelKind, Method, Part};
-use crate::program::nest::{Nest, Scalar};
+use crate::program::nest::{Nest, Node, Scalar};
 use crate::program::recognise::{self, Product, Window};
 use crate::program::{Program, StepKind};
 
@@ -74,8 +74,11 @@ fn contraction(program: &mut Program, nest: &Nest, panel: usize, (vectors, filte
         kernel.kind = KernelKind::Contraction { weights, packed, panel, at_run_time: false, method };
         return Some(kernel);
     }
-    let constant = kernel.buffer_of(weights).is_some_and(|buffer| program.buffer(buffer).constant().is_some());
-    let panel = if vectors && constant { pack_rows::panel(&description).unwrap_or(panel) } else { panel };
+    let panel = if vectors && !are_computed(program, &kernel, weights) {
+        pack_rows::panel(&description).unwrap_or(panel)
+    } else {
+        panel
+    };
     let (packed, at_run_time) = pack::contraction(program, &kernel, &description, panel)?;
     kernel.kind = KernelKind::Contraction { weights, packed, panel, at_run_time, method: Method::Direct };
     Some(kernel)
@@ -84,8 +87,11 @@ fn contraction(program: &mut Program, nest: &Nest, panel: usize, (vectors, filte
 /// Weights that are computed would be packed for a single row: the loops read them once where they lie.
 fn packing_is_dear(program: &Program, kernel: &Kernel, description: &Description) -> bool {
     let KernelKind::Contraction { weights, .. } = &kernel.kind else { return false };
-    let computed = kernel.buffer_of(*weights).is_some_and(|buffer| program.buffer(buffer).constant().is_none());
-    computed && description.rows.iter().all(|axis| axis.extent.is(1))
+    are_computed(program, kernel, *weights) && description.rows.iter().all(|axis| axis.extent.is(1))
+}
+
+fn are_computed(program: &Program, kernel: &Kernel, weights: Node) -> bool {
+    kernel.buffer_of(weights).is_some_and(|buffer| program.buffer(buffer).constant().is_none())
 }
 
 /// The reduction axis along which data is contiguous becomes the depth: the longest one without bounds.

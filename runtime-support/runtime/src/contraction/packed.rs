@@ -159,22 +159,19 @@ impl PackedRows<'_> {
         let panels = ceil_div_usize(c.cols, c.panel);
         let work = self.rows.len().saturating_mul(self.k.len()).saturating_mul(c.cols);
         let wanted = cx.parts(work, MULTIPLIED);
-        let (tiles, threads) = (self.tiles().count(), cx.threads());
+        let (tiles, each) = (self.tiles().count(), cx.threads().saturating_mul(TILES));
         // Many tiles stay with the thread that has packed them; few would read all weights for too few rows.
-        let by_rows = tiles >= threads.saturating_mul(TILES);
-        let (by_tiles, by_panels) = if by_rows {
-            let groups = floor_div_usize(tiles, threads.saturating_mul(TILES)).saturating_mul(threads).min(wanted);
-            (groups, ceil_div_usize(wanted, groups).min(panels))
-        } else {
-            (ceil_div_usize(wanted, wanted.min(panels)).min(tiles), wanted.min(panels))
-        };
-        cx.split(by_panels.saturating_mul(by_tiles), |range| {
+        let by_rows = tiles >= each;
+        let most = if by_rows { floor_div_usize(tiles, each).saturating_mul(cx.threads()) } else { panels };
+        let outer = most.min(wanted);
+        let inner = ceil_div_usize(wanted, outer).min(if by_rows { panels } else { tiles });
+        cx.split(outer.saturating_mul(inner), |range| {
             for part in range {
-                let inner = if by_rows { by_panels } else { by_tiles };
-                let (outer, inner) = (floor_div_usize(part, inner), floor_mod_usize(part, inner));
-                let (tile, panel) = if by_rows { (outer, inner) } else { (inner, outer) };
-                let tiles = share(self.tiles().count(), by_tiles, &(tile..tile + 1));
-                let panels = share(panels, by_panels, &(panel..panel + 1));
+                let (i, j) = (floor_div_usize(part, inner), floor_mod_usize(part, inner));
+                let outer = |all: usize| share(all, outer, &(i..i + 1));
+                let inner = |all: usize| share(all, inner, &(j..j + 1));
+                let (tiles, panels) =
+                    if by_rows { (outer(tiles), inner(panels)) } else { (inner(tiles), outer(panels)) };
                 // SAFETY: promised by the caller; parts are disjoint.
                 unsafe { self.panels(sets, tiles, panels, then) };
             }

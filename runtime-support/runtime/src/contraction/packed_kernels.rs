@@ -55,21 +55,20 @@ mod wasm {
 
 /// The kernels of an instruction set for panels of so many columns. All have the rows of the first one, and the narrowest is at
 /// most 16 columns wide.
-#[cfg_attr(not(all(feature = "vectors", target_arch = "x86_64", target_feature = "sse2")), allow(unused_variables))]
 pub(crate) fn of(isa: Isa, panel: usize) -> &'static [&'static PackedSet] {
-    match isa {
+    match (isa, panel) {
         #[cfg(all(feature = "vectors", target_arch = "x86_64", target_feature = "sse2"))]
-        Isa::Avx512 if panel == x86::AVX512_48.cols => const { &[&x86::AVX512_48, &x86::AVX512_32, &x86::AVX512_16] },
+        (Isa::Avx512, 48) => const { &[&x86::AVX512_48, &x86::AVX512_32, &x86::AVX512_16] },
         #[cfg(all(feature = "vectors", target_arch = "x86_64", target_feature = "sse2"))]
-        Isa::Avx512 => const { &[&x86::AVX512_32, &x86::AVX512_16] },
+        (Isa::Avx512, _) => const { &[&x86::AVX512_32, &x86::AVX512_16] },
         #[cfg(all(feature = "vectors", target_arch = "x86_64", target_feature = "sse2"))]
-        Isa::Avx2 => const { &[&x86::AVX2_16] },
+        (Isa::Avx2, _) => const { &[&x86::AVX2_16] },
         #[cfg(all(feature = "vectors", target_arch = "x86_64", target_feature = "sse2"))]
-        Isa::Sse2 => const { &[&x86::SSE2_8] },
+        (Isa::Sse2, _) => const { &[&x86::SSE2_8] },
         #[cfg(all(feature = "vectors", target_arch = "aarch64", target_feature = "neon"))]
-        Isa::Neon => const { &[&arm::NEON_16] },
+        (Isa::Neon, _) => const { &[&arm::NEON_16] },
         #[cfg(all(feature = "vectors", target_arch = "wasm32", target_feature = "simd128"))]
-        Isa::Wasm128 => const { &[&wasm::WASM_8] },
+        (Isa::Wasm128, _) => const { &[&wasm::WASM_8] },
         _ => const { &[&SCALAR_4] },
     }
 }

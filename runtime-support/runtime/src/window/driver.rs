@@ -66,9 +66,9 @@ pub(super) unsafe fn run(
             let (batch, rows, cols) = parts.part(part);
             let job = Job::new(c, batch, shared.a, shared.w, shared.out, &shared.epilogue);
             match &lines {
-                // SAFETY: promised by the caller; parts are disjoint, and rows are not divided.
+                // SAFETY: promised by the caller; parts are disjoint columns of the only row.
                 _ if summed => unsafe { sums::run(&job, cx, cols, shared.epilogue.then) },
-                // SAFETY: promised by the caller; parts are disjoint, and whole lines.
+                // SAFETY: promised by the caller; parts are disjoint whole lines, of all channels or of 16 and more.
                 Some(lines) => unsafe { lines.run(&job, rows, cols, shared.epilogue.then) },
                 // SAFETY: promised by the caller; parts are disjoint.
                 None => unsafe { run_rows(&job, cx, operation, rows, shared.epilogue.then) },

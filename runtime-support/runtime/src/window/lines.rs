@@ -48,8 +48,7 @@ const NOWHERE: Line = Line { a: 0, out: 0, residual: 0, taps: [TapAt { at: 0, in
 
 /// Into how many parts such a convolution is divided, at most `wanted`, and the rows and channels that stay together.
 pub(super) fn division(c: &Contraction, line: usize, wanted: usize, threads: usize) -> (usize, (usize, usize)) {
-    let lines = floor_div_usize(c.m(), line.max(1));
-    let threads = threads.max(1);
+    let lines = floor_div_usize(c.m(), line);
     if lines < FEW && floor_mod_usize(c.cols, LINE) == 0 && c.cols >= threads.saturating_mul(2 * LINE) {
         return (wanted.min(threads), (c.m(), LINE));
     }

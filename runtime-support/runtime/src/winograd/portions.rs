@@ -23,7 +23,8 @@ pub(super) struct Portions {
 unsafe impl Sync for Portions {}
 
 impl Portions {
-    /// A portion of the memory (start and floats) for each of so many threads, if there are several, and for all of them blocks that are not too small.
+    /// A portion of the memory (start and floats) for each of so many threads, if there are several, and for all of them blocks
+    /// that are not too small.
     pub fn new(shape: &Winograd, threads: usize, memory: (*mut f32, usize), count: usize) -> Option<Portions> {
         if threads < 2 || threads > u64::BITS as usize || count <= shape.block {
             return None;

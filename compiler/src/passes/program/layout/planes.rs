@@ -1,6 +1,6 @@
 //! A softmax over a few classes begins with the greatest of a few contiguous elements: in planes, vectors run along another
 //! dimension.
-use super::Choosing;
+use super::{Choosing, MANY};
 use crate::graph::Origin;
 use crate::program::nest::{Nest, Node, ReduceFn, Scalar};
 use crate::program::recognise::Product;
@@ -8,9 +8,8 @@ use crate::program::{BufferId, Program, Role};
 
 /// Rows of at least so many elements fill vectors.
 const SHORT: i64 = 32;
-/// Elements along the other dimension that fill vectors, and elements of the whole that make a copy worth while.
+/// Elements along the other dimension that fill vectors.
 const LONG: i64 = 16;
-const MANY: i64 = 4096;
 
 impl Choosing {
     /// Makes a nest read planes: a maximum of few elements makes them, and what reads the same follows.
@@ -42,12 +41,12 @@ impl Choosing {
     /// copy for the maximum alone takes as long as the maximum.
     fn short(&self, program: &Program, nest: &Nest) -> Option<(Node, BufferId, usize)> {
         nest.reduction.as_ref().filter(|reduction| reduction.function == ReduceFn::Max)?;
-        let [axis] = *(nest.maps..nest.axes.len()).collect::<Vec<_>>() else { return None };
+        let axis = (nest.axes.len() == nest.maps + 1).then_some(nest.maps)?;
         let extent = nest.axes[axis].extent.as_const()?;
         let [Scalar::Load { access, bounds, .. }, Scalar::Reduced] = nest.nodes.as_slice() else { return None };
         let buffer = program.buffer(access.buffer);
         let elements = buffer.len().as_const()?;
-        let readers = self.block.readers.get(&buffer.layout.storage).copied().unwrap_or(0);
+        let readers = self.block.users.readers(buffer.layout.storage).len();
         if !(2..SHORT).contains(&extent) || elements < MANY || !bounds.is_empty() || readers < 2 {
             return None;
         }
