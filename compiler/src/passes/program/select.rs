@@ -34,18 +34,36 @@ pub fn select_kernels(program: &mut Program, options: &Options, _: &mut Diagnost
     let panel = if vectors { HOST_PANEL } else { SCALAR_PANEL };
     // Where there are no vectors, memory counts more than speed.
     let filtering = vectors && options.accuracy == Accuracy::Auto;
+    let mut found = Vec::new();
     for_each_step(program, &mut |program, step| {
         if let StepKind::Nest(nest) = &step.kind {
-            let kernel =
-                contraction(program, nest, panel, (vectors, filtering)).or_else(|| window(program, nest, vectors));
-            if let Some(kernel) = kernel {
+            found.push(contraction(program, nest, vectors));
+        }
+    });
+    let forms: Vec<_> = found.iter().map(|found| found.as_ref().filter(|_| filtering)?.form.as_ref()).collect();
+    let tiles = winograd::choose(program, &forms);
+    let mut found = found.into_iter().zip(tiles);
+    for_each_step(program, &mut |program, step| {
+        if let StepKind::Nest(nest) = &step.kind
+            && let Some((contraction, tile)) = found.next()
+        {
+            let packed = contraction.and_then(|contraction| contraction.packed(program, (panel, vectors), tile));
+            if let Some(kernel) = packed.or_else(|| window(program, nest, vectors)) {
                 step.kind = StepKind::Kernel(Box::new(kernel));
             }
         }
     });
 }
 
-fn contraction(program: &mut Program, nest: &Nest, panel: usize, (vectors, filtering): (bool, bool)) -> Option<Kernel> {
+/// A contraction whose weights are not packed yet.
+struct Contraction {
+    kernel: Kernel,
+    description: Description,
+    /// Where minimal filtering is possible.
+    form: Option<winograd::Form>,
+}
+
+fn contraction(program: &Program, nest: &Nest, vectors: bool) -> Option<Contraction> {
     let product = recognise::product(program, nest)?;
     if !product.parts.contains(&Part::Column) || program.buffer(nest.store.buffer).element != ElementType::F32 {
         return None;
@@ -56,7 +74,7 @@ fn contraction(program: &mut Program, nest: &Nest, panel: usize, (vectors, filte
         kind: KernelKind::Contraction {
             weights: product.weights,
             packed: nest.store.buffer,
-            panel,
+            panel: 0,
             at_run_time: false,
             method: Method::Direct,
         },
@@ -68,20 +86,32 @@ fn contraction(program: &mut Program, nest: &Nest, panel: usize, (vectors, filte
         return None;
     }
     kernel.epilogue = epilogue::find(program, &kernel, &description, vectors);
-    let weights = product.weights;
-    if filtering && let Some((packed, winograd)) = winograd::contraction(program, &kernel, &description, panel) {
-        let method = Method::Winograd(winograd);
-        kernel.kind = KernelKind::Contraction { weights, packed, panel, at_run_time: false, method };
-        return Some(kernel);
+    let form = winograd::form(program, &kernel, &description);
+    Some(Contraction { kernel, description, form })
+}
+
+impl Contraction {
+    /// The kernel with its weights, transformed for tiles of minimal filtering if there are any.
+    fn packed(self, program: &mut Program, (panel, vectors): (usize, bool), tile: Option<i64>) -> Option<Kernel> {
+        let Contraction { mut kernel, description, form } = self;
+        let KernelKind::Contraction { weights, .. } = kernel.kind else { return None };
+        if let (Some(form), Some(tile)) = (form, tile)
+            && let Some((packed, winograd)) =
+                winograd::contraction(program, &kernel, (&description, &form), panel, tile)
+        {
+            let method = Method::Winograd(winograd);
+            kernel.kind = KernelKind::Contraction { weights, packed, panel, at_run_time: false, method };
+            return Some(kernel);
+        }
+        let panel = if vectors && !are_computed(program, &kernel, weights) {
+            pack_rows::panel(&description).unwrap_or(panel)
+        } else {
+            panel
+        };
+        let (packed, at_run_time) = pack::contraction(program, &kernel, &description, panel)?;
+        kernel.kind = KernelKind::Contraction { weights, packed, panel, at_run_time, method: Method::Direct };
+        Some(kernel)
     }
-    let panel = if vectors && !are_computed(program, &kernel, weights) {
-        pack_rows::panel(&description).unwrap_or(panel)
-    } else {
-        panel
-    };
-    let (packed, at_run_time) = pack::contraction(program, &kernel, &description, panel)?;
-    kernel.kind = KernelKind::Contraction { weights, packed, panel, at_run_time, method: Method::Direct };
-    Some(kernel)
 }
 
 /// Weights that are computed would be packed for a single row: the loops read them once where they lie.

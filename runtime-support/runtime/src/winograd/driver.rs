@@ -100,7 +100,10 @@ pub(super) unsafe fn run(
     unsafe {
         #[cfg(feature = "threads")]
         if let Some(portions) = Portions::new(shape, run.cx.threads(), memory, count) {
-            return run.apart(&portions, count, epilogue.then);
+            return match portions.block < count {
+                true => run.apart(&portions, count, epilogue.then),
+                false => run.by_columns(&portions, count, epilogue.then),
+            };
         }
         run.blocks(0..count, epilogue.then);
     }
@@ -158,6 +161,27 @@ impl Run<'_> {
         });
     }
 
+    /// One block, whose chunks of columns threads compute alone: each of them transforms the data of all tiles, which are
+    /// few, so that no cache has to fetch from another what was just written.
+    ///
+    /// # Safety
+    /// As `apart`.
+    #[cfg(feature = "threads")]
+    unsafe fn by_columns(&self, portions: &Portions, count: usize, then: Option<Then<'_>>) {
+        let (chunks, parts) = (self.shape.chunks(), self.cx.threads());
+        let at = |part: usize| floor_div_usize(chunks * part, parts);
+        self.cx.split(parts, |range| {
+            portions.lend(|data| {
+                let run = Run { cx: self.cx.alone(), data, sums: sums_behind(self.shape, data), ..*self };
+                // SAFETY: promised by the caller; parts have columns of their own, and the portion is lent.
+                unsafe {
+                    run.transform(0, count);
+                    run.columns(0, count, at(range.start)..at(range.end), then);
+                }
+            });
+        });
+    }
+
     /// Computes items 0..count, in about so many parts.
     fn split(&self, count: usize, parts: usize, work: &(dyn Fn(Range<usize>) + Sync)) {
         let size = ceil_div_usize(count, parts).max(1);
@@ -168,6 +192,18 @@ impl Run<'_> {
     /// # Safety
     /// The descriptor fits all operands; the tiles exist.
     unsafe fn block(&self, first: usize, n: usize, then: Option<Then<'_>>) {
+        // SAFETY: promised by the caller.
+        unsafe {
+            self.transform(first, n);
+            self.columns(first, n, 0..self.shape.chunks(), then);
+        }
+    }
+
+    /// Transforms the data of n tiles.
+    ///
+    /// # Safety
+    /// As `block`.
+    unsafe fn transform(&self, first: usize, n: usize) {
         let c = &self.shape.product;
         let work = self.shape.positions().saturating_mul(n).saturating_mul(c.depth);
         self.split(n, self.cx.parts(work, MOVED), &|tiles| {
@@ -178,14 +214,21 @@ impl Run<'_> {
                 self.cx.dispatch(Data { tile: self.shape.tile, pixels: &pixels, channels: c.depth, to, step, plane });
             }
         });
-        let (mut column, mut w) = (0, 0usize);
-        while column < c.cols {
+    }
+
+    /// Some chunks of columns of n tiles, whose data are transformed.
+    ///
+    /// # Safety
+    /// As `block`; the chunks exist.
+    unsafe fn columns(&self, first: usize, n: usize, chunks: Range<usize>, then: Option<Then<'_>>) {
+        let (c, positions) = (&self.shape.product, self.shape.positions());
+        for chunk in chunks {
+            let column = chunk * self.shape.chunk;
             let width = self.shape.width(column);
-            // SAFETY: promised by the caller.
-            unsafe { self.multiply(n, width, w) };
-            w = w.wrapping_add(self.shape.positions() * width * c.depth);
+            // SAFETY: promised by the caller; chunks before this one are whole.
+            unsafe { self.multiply(n, width, positions * column * c.depth) };
             let end = c.cols.min(column + self.shape.chunk);
-            let work = self.shape.positions().saturating_mul(n).saturating_mul(width);
+            let work = positions.saturating_mul(n).saturating_mul(width);
             self.split(n, self.cx.parts(work, MOVED), &|tiles| {
                 let mut group = NO_GROUP;
                 for i in tiles {
@@ -193,7 +236,6 @@ impl Run<'_> {
                     unsafe { self.restore(&self.place(first + i), i, (column, end, width), &mut group, then) };
                 }
             });
-            column += self.shape.chunk;
         }
     }
 

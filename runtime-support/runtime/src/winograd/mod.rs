@@ -17,6 +17,7 @@ pub use pack::pack_winograd;
 use crate::contraction::packed::padded;
 use crate::contraction::{Bound, Contraction, Epilogue, Tap, packed_len};
 use crate::cx::Cx;
+use crate::math::ceil_div_usize;
 use crate::raw::{Dst, Extent, Src};
 
 /// Floats between the planes of different positions, so that these do not compete for the same lines of a cache; at least
@@ -66,6 +67,11 @@ impl Winograd {
     /// Floats of the sums of one position.
     const fn sums_plane(&self) -> usize {
         self.block.saturating_mul(self.width(0)).saturating_add(GAP)
+    }
+
+    /// Chunks of columns.
+    const fn chunks(&self) -> usize {
+        ceil_div_usize(self.product.cols, self.chunk)
     }
 
     /// Columns with padding of the chunk that starts at column `first`.

@@ -24,12 +24,16 @@ unsafe impl Sync for Portions {}
 
 impl Portions {
     /// A portion of the memory (start and floats) for each of so many threads, if there are several, and for all of them blocks
-    /// that are not too small.
+    /// that are not too small, or else columns of the only block.
     pub fn new(shape: &Winograd, threads: usize, memory: (*mut f32, usize), count: usize) -> Option<Portions> {
-        if threads < 2 || threads > u64::BITS as usize || count <= shape.block {
+        if threads < 2 || threads > u64::BITS as usize {
             return None;
         }
         let len = floor_div_usize(memory.1, threads * LINE) * LINE;
+        let portions = |block| Portions { start: memory.0, len, count: threads, lent: AtomicU64::new(0), block };
+        if count <= shape.block {
+            return (shape.chunks() >= threads && shape.scratch_len() <= len).then(|| portions(count));
+        }
         let tile = padded(shape.product.depth).checked_add(shape.width(0))?;
         let most =
             floor_div_usize(floor_div_usize(len, shape.positions()).checked_sub(2 * GAP)?, tile).min(shape.block);
@@ -37,13 +41,7 @@ impl Portions {
         let rounds = ceil_div_usize(count, most.saturating_mul(threads));
         let block = ceil_div_usize(count, rounds.saturating_mul(threads));
         let fits = Winograd { block, ..*shape }.scratch_len() <= len;
-        (block >= LEAST && fits).then(|| Portions {
-            start: memory.0,
-            len,
-            count: threads,
-            lent: AtomicU64::new(0),
-            block,
-        })
+        (block >= LEAST && fits).then(|| portions(block))
     }
 
     /// Runs `work` with the start of a portion that nobody else has meanwhile.

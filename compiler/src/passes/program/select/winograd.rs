@@ -1,4 +1,8 @@
-//! Which 3x3 convolutions are computed by minimal filtering, with which tiles.
+//! 3x3 convolutions that can be computed by minimal filtering: their form, their transformed weights, and blocks of tiles.
+
+mod choice;
+
+pub(super) use choice::choose;
 
 use super::pack::{Values, f32_tensor, flattened};
 use crate::dim::{Dim, product};
@@ -7,29 +11,18 @@ use crate::program::kernel::{Description, Kernel, KernelKind, WindowBound, Winog
 use crate::program::{BufferId, Program, Role};
 use include_ir_runtime::__private::v1 as runtime;
 
-/// Nanoseconds of a core with AVX-512; smaller vectors make products dearer compared with the rest.
-/// One product inside a register tile.
-const PRODUCT: f64 = 1.0 / 62.0;
-/// Columns of the largest register tile; narrower ones take as long.
-const TILE_COLUMNS: i64 = 32;
-/// One float of transformed data or sums: computed, written and read.
-const TRANSFORMED: f64 = 0.4;
-/// A tile of pixels, whatever its channels: addresses and padding.
-const TILE: f64 = 800.0;
-/// One float of weights that comes from the outer caches or from memory.
-const WEIGHT: f64 = 0.25;
 /// Rows of the largest register tile.
-const TILE_ROWS: i64 = 12;
+const TILE_ROWS: usize = 12;
 /// Bytes that data, sums and weights of a block share: half of the second-level cache of a server, all of a smaller one.
 const CACHE: usize = 1024 * 1024;
 /// Bytes of it that transformed data and sums may take while weights stream through it.
 const STREAMED: usize = CACHE * 5 / 8;
 
-/// Blocks for which there is working memory: threads compute them apart from each other.
+/// Blocks, or parts of a single one, for which there is working memory: threads compute them apart from each other.
 const PORTIONS: usize = 2;
 
 /// A convolution of the form.
-struct Form {
+pub(super) struct Form {
     /// Positions among the row axes of the axes along which tap axes 0 and 1 slide.
     axes: [usize; 2],
     images: i64,
@@ -39,23 +32,18 @@ struct Form {
     columns: i64,
 }
 
-/// Transformed weights and the choice of tiles, if minimal filtering is possible and pays.
+/// Transformed weights, and blocks, for tiles of so many pixels along each axis.
 pub(super) fn contraction(
     program: &mut Program,
     kernel: &Kernel,
-    description: &Description,
+    (description, form): (&Description, &Form),
     panel: usize,
+    tile: i64,
 ) -> Option<(BufferId, Winograd)> {
     let KernelKind::Contraction { weights, .. } = &kernel.kind else { return None };
     let source = kernel.buffer_of(*weights)?;
     let tensor = program.buffer(source).constant()?.clone();
     let values = Values::new(&tensor)?;
-    let form = form(description)?;
-    let direct = form.direct();
-    let (cost, tile) = [2, 4].map(|tile| (form.filtered(tile), tile)).into_iter().min_by(|a, b| a.0.total_cmp(&b.0))?;
-    if cost >= direct {
-        return None;
-    }
     let mut winograd = form.blocks(tile, panel, source);
     let shape = form.shape(&winograd, panel);
     let (taps, depth, columns) =
@@ -65,7 +53,8 @@ pub(super) fn contraction(
     let mut packed = vec![0.0f32; shape.weights_len()];
     runtime::pack_winograd(&shape, &mut packed, |tap, d, n| values.at(offset + taps[tap] + depth[d] + columns[n]));
     let name = program.buffer(source).name.clone();
-    let portions = if form.tiles(winograd.tile as i64) > winograd.block as i64 { PORTIONS } else { 1 };
+    let divided = form.tiles(tile) > winograd.block as i64 || form.columns > winograd.chunk as i64;
+    let portions = if divided { PORTIONS } else { 1 };
     let scratch = vec![Dim::from(shape.scratch_len().checked_mul(portions)?)];
     winograd.scratch = program.add_buffer(&name, ElementType::F32, scratch, Role::Scratch);
     // Indices, as for [`Values`].
@@ -78,9 +67,11 @@ pub(super) fn contraction(
     Some((program.add_constant(&name, f32_tensor(elements)), winograd))
 }
 
-/// The form that the kernel takes: two tap axes of extent 3 that slide without gaps along the last two row axes, and
-/// constant sizes but for those of the image.
-fn form(d: &Description) -> Option<Form> {
+/// The form that the kernel takes: constant weights, two tap axes of extent 3 that slide without gaps along the last two
+/// row axes, and constant sizes but for those of the image.
+pub(super) fn form(program: &Program, kernel: &Kernel, d: &Description) -> Option<Form> {
+    let KernelKind::Contraction { weights, .. } = &kernel.kind else { return None };
+    program.buffer(kernel.buffer_of(*weights)?).constant()?;
     let [first, second] = d.taps.as_slice() else { return None };
     if !d.batches.iter().all(|axis| axis.extent.is(1)) {
         return None;
@@ -115,31 +106,10 @@ fn form(d: &Description) -> Option<Form> {
 }
 
 impl Form {
-    /// Nanoseconds of the plain sum.
-    fn direct(&self) -> f64 {
-        let pixels = self.images.saturating_mul(self.height).saturating_mul(self.width) as f64;
-        9.0 * self.product(pixels)
-    }
-
-    /// Nanoseconds of the product of so many rows with the weights of a tap or position.
-    fn product(&self, rows: f64) -> f64 {
-        let columns = self.columns.saturating_add(TILE_COLUMNS - 1) / TILE_COLUMNS * TILE_COLUMNS;
-        self.depth as f64 * (columns as f64 * rows * PRODUCT + self.columns as f64 * WEIGHT)
-    }
-
     /// Tiles of all images.
     fn tiles(&self, tile: i64) -> i64 {
         let along = |size: i64| size.saturating_add(tile - 1) / tile;
         self.images.saturating_mul(along(self.height)).saturating_mul(along(self.width))
-    }
-
-    /// Nanoseconds with tiles of this size.
-    fn filtered(&self, tile: i64) -> f64 {
-        let (positions, tiles) = (((tile + 2) * (tile + 2)) as f64, self.tiles(tile));
-        // Few rows leave the pipelines of a register tile idle.
-        let rows = tiles.max(TILE_ROWS.min(2 * tiles)) as f64;
-        let transformed = (self.depth + self.columns) as f64 * tiles as f64;
-        positions * (self.product(rows) + transformed * TRANSFORMED) + tiles as f64 * TILE
     }
 
     /// Blocks of equal size, such that transformed data and sums stay in the second-level cache beside the weights.
@@ -151,10 +121,12 @@ impl Form {
         let weights = plane.saturating_mul(depth).saturating_mul(columns);
         let room = CACHE.saturating_sub(weights).max(CACHE / 4);
         let room = if weights > CACHE * 3 / 4 { STREAMED } else { room };
-        let most = (room / plane / depth.saturating_add(panel)).max(TILE_ROWS as usize);
+        let most = (room / plane / depth.saturating_add(panel)).max(TILE_ROWS);
         let block = tiles.div_ceil(tiles.div_ceil(most));
         let left = room.saturating_sub(plane.saturating_mul(block).saturating_mul(depth));
-        let chunk = (left / plane / block / panel).max(1) * panel;
+        // A single block is divided among threads by columns.
+        let share = if block < tiles { usize::MAX } else { columns.div_ceil(panel).div_ceil(PORTIONS) };
+        let chunk = (left / plane / block / panel).clamp(1, share) * panel;
         Winograd { axes: self.axes, tile: tile as usize, block, chunk, scratch }
     }
 

@@ -1,0 +1,123 @@
+//! Which convolutions are computed by minimal filtering, with which tiles: the least time that the memory for transformed
+//! weights allows.
+
+use super::Form;
+use crate::program::Program;
+
+/// Nanoseconds of a core with AVX-512, fitted to 165 shapes and rounded in favour of the plain sum.
+/// One product inside a register tile.
+const PRODUCT: f64 = 1.0 / 77.0;
+/// One float of transformed data or sums: computed, written and read.
+const TRANSFORMED: f64 = 0.2;
+/// A tile of pixels, whatever its channels: addresses and padding.
+const TILE: f64 = 150.0;
+/// All phases, whatever their size.
+const PHASES: f64 = 500.0;
+/// One float of weights, by the bytes of all weights of the model: up to so many they come from the second-level cache, or
+/// the third, or else from memory.
+const WEIGHT: [(i64, f64); 3] = [(512 << 10, 0.06), (16 << 20, 0.12), (i64::MAX, 0.25)];
+/// Columns of the largest register tile; narrower ones take as long.
+const TILE_COLUMNS: i64 = 32;
+/// Tiles that take as long as fewer: the pipelines of a register tile are idle.
+const LEAST_TILES: i64 = 8;
+
+/// What transformed weights may take beyond the model's: as much as six tenths of these, and this many bytes in any case.
+const TENTHS: i64 = 6;
+const ALLOWANCE: i64 = 4 << 20;
+
+/// Pixels of the tiles along each axis for every convolution, or none where it is computed as the plain sum.
+pub fn choose(program: &Program, forms: &[Option<&Form>]) -> Vec<Option<i64>> {
+    let constants = program.buffers.iter().filter_map(|buffer| buffer.constant());
+    let bytes = constants.fold(0i64, |sum, tensor| sum.saturating_add(tensor.bytes.as_slice().len() as i64));
+    let weight = WEIGHT.into_iter().find(|(most, _)| bytes <= *most).map_or(0.0, |(_, weight)| weight);
+    within(bytes / 10 * TENTHS + ALLOWANCE, weight, forms)
+}
+
+/// The choice for an amount of memory. All bytes have the same price, the lowest one at which they suffice.
+fn within(room: i64, weight: f64, forms: &[Option<&Form>]) -> Vec<Option<i64>> {
+    let at = |price: f64| -> Vec<Option<i64>> {
+        forms.iter().map(|form| form.and_then(|f| f.cheapest(weight, price))).collect()
+    };
+    let fits = |tiles: &[Option<i64>]| {
+        let all = forms.iter().zip(tiles).filter_map(|(form, tile)| Some(form.as_ref()?.growth((*tile)?)));
+        all.fold(0, i64::saturating_add) <= room
+    };
+    let (mut low, mut high) = (0.0, 0.0);
+    let mut best = at(high);
+    while !fits(&best) && high < f64::MAX {
+        (low, high) = (high, if high > 0.0 { high * 2.0 } else { 1e-6 });
+        best = at(high);
+    }
+    for _ in 0..20 {
+        let middle = (low + high) / 2.0;
+        let tiles = at(middle);
+        if fits(&tiles) {
+            (high, best) = (middle, tiles);
+        } else {
+            low = middle;
+        }
+    }
+    best
+}
+
+impl Form {
+    /// The tiles that cost least where reading a float of weights takes `weight` nanoseconds, and a byte more of them costs
+    /// `price`.
+    fn cheapest(&self, weight: f64, price: f64) -> Option<i64> {
+        let filtered = |tile: i64| (self.filtered(tile, weight) + price * self.growth(tile) as f64, Some(tile));
+        let all = [(self.direct(weight), None), filtered(2), filtered(4)];
+        all.into_iter().min_by(|a, b| a.0.total_cmp(&b.0)).and_then(|(_, tile)| tile)
+    }
+
+    /// Bytes that transformed weights take beyond the plain ones.
+    fn growth(&self, tile: i64) -> i64 {
+        let positions = (tile + 2) * (tile + 2) - 9;
+        self.depth.saturating_mul(self.columns).saturating_mul(4 * positions)
+    }
+
+    /// Nanoseconds of the plain sum.
+    fn direct(&self, weight: f64) -> f64 {
+        let pixels = self.images.saturating_mul(self.height).saturating_mul(self.width) as f64;
+        9.0 * self.product(pixels, weight)
+    }
+
+    /// Nanoseconds of the product of so many rows with the weights of a tap or position.
+    fn product(&self, rows: f64, weight: f64) -> f64 {
+        let columns = self.columns.saturating_add(TILE_COLUMNS - 1) / TILE_COLUMNS * TILE_COLUMNS;
+        self.depth as f64 * (columns as f64 * rows * PRODUCT + self.columns as f64 * weight)
+    }
+
+    /// Nanoseconds with tiles of this size.
+    fn filtered(&self, tile: i64, weight: f64) -> f64 {
+        let (positions, tiles) = (((tile + 2) * (tile + 2)) as f64, self.tiles(tile));
+        let transformed = (self.depth + self.columns) as f64 * tiles as f64;
+        let product = self.product(tiles.max(LEAST_TILES) as f64, weight);
+        positions * (product + transformed * TRANSFORMED) + tiles as f64 * TILE + PHASES
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn square(size: i64, depth: i64, columns: i64) -> Form {
+        Form { axes: [0, 1], images: 1, height: size, width: size, depth, columns }
+    }
+
+    #[test]
+    fn small_convolutions_stay_plain_sums() {
+        let tiny = square(4, 8, 8);
+        assert_eq!(within(i64::MAX, 0.12, &[Some(&tiny), None]), [None, None]);
+    }
+
+    #[test]
+    fn memory_goes_where_a_byte_saves_most_time() {
+        let (wide, deep) = (square(112, 32, 32), square(14, 512, 512));
+        let forms = [Some(&wide), Some(&deep), None];
+        assert!(within(i64::MAX, 0.12, &forms)[..2].iter().all(Option::is_some));
+        assert_eq!(within(wide.growth(4), 0.12, &forms), [Some(4), None, None]);
+        assert_eq!(within(0, 0.12, &forms), [None; 3]);
+        let room = wide.growth(4) + deep.growth(2);
+        assert_eq!(within(room, 0.12, &forms), [Some(4), Some(2), None]);
+    }
+}
