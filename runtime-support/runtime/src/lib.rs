@@ -26,6 +26,8 @@ pub mod nest;
 pub mod pages;
 pub mod parts;
 pub mod pod;
+#[cfg(feature = "threads")]
+mod portions;
 pub mod raw;
 pub mod shares;
 pub mod simd;

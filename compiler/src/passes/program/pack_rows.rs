@@ -24,6 +24,8 @@ const MANY_COLUMNS: i64 = 384;
 const RUN: i64 = 16;
 /// A single small tile of rows reads the weights at the speed of memory anyway.
 const ROWS: i64 = 6;
+/// Threads that find memory for rows of their own where these are few.
+const THREADS: usize = 2;
 /// Columns of a wide panel, and so many panels of them that what is left over does not count.
 const WIDE: usize = 48;
 const MANY: usize = 10;
@@ -50,7 +52,7 @@ fn working_memory(program: &Program, kernel: &Kernel) -> Option<usize> {
     let row = runtime::RowAxis { extent: m, ..runtime::RowAxis::ONE };
     let rows = [runtime::RowAxis::ONE, runtime::RowAxis::ONE, runtime::RowAxis::ONE, row];
     let shape = runtime::Contraction { rows, depth, cols, panel: *panel, ..runtime::Contraction::NEW };
-    Some(shape.packed_rows_len())
+    Some(shape.packed_rows_len_apart(THREADS))
 }
 
 /// Columns of a panel of constant weights that packed rows are multiplied with, if other than usual: three vectors of AVX-512

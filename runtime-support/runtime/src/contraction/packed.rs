@@ -1,5 +1,5 @@
 //! Products whose left operand is packed first: blocks of rows, passes over k, panels, tiles.
-use super::job::{Job, Place, updates};
+use super::job::{Job, MOST_ROWS, Place, updates};
 use super::kernel::{Args, LINE};
 use super::pack::panel_width;
 use super::packed_kernel::{PackedSet, PackedTile};
@@ -9,6 +9,8 @@ use super::table::{BLOCK, EMPTY, Row, fill};
 use super::{Contraction, Epilogue, Then, packed_kernels};
 use crate::cx::Cx;
 use crate::math::{ceil_div_usize, floor_div_usize, floor_mod_usize};
+#[cfg(feature = "threads")]
+use crate::portions::Portions;
 use crate::raw::{Dst, Src};
 use core::ops::Range;
 
@@ -24,6 +26,13 @@ impl Contraction {
     pub const fn packed_rows_len(&self) -> usize {
         let m = self.m();
         pass(self.k()).saturating_mul(if m < BLOCK { m } else { BLOCK })
+    }
+
+    /// The same, if so many threads shall pack few rows for themselves.
+    #[must_use]
+    pub const fn packed_rows_len_apart(&self, threads: usize) -> usize {
+        let few = self.m() <= threads.saturating_mul(TILES).saturating_mul(MOST_ROWS);
+        self.packed_rows_len().saturating_mul(if few { threads } else { 1 })
     }
 
     /// Whether [`Contraction::run_packed`] makes sums of k products without leaving parts of them in the result meanwhile.
@@ -76,7 +85,7 @@ unsafe fn run(
     let cx = parts::context(c, cx);
     let most = packed_kernels::most_rows(sets);
     // Blocks of equal size and whole tiles, so that the last one does not fall back to small tiles.
-    let (m, pass) = (c.m(), pass(c.k()));
+    let (m, memory) = (c.m(), (scratch.as_mut_ptr(), scratch.len()));
     let size = ceil_div_usize(ceil_div_usize(m, ceil_div_usize(m, BLOCK)), most).saturating_mul(most).clamp(1, BLOCK);
     let mut block = EMPTY;
     for b0 in 0..c.batches[0].extent {
@@ -87,17 +96,9 @@ unsafe fn run(
                 let n = size.min(m - first_row);
                 fill(c, &mut block, first_row, n);
                 let rows = block.get(..n).unwrap_or_default();
-                let mut k = 0;
-                while k < c.k() {
-                    let part = k..c.k().min(k + pass);
-                    let packed = PackedRows { job: &job, rows, first_row, at: scratch.as_mut_ptr(), k: part, most };
-                    // SAFETY: promised by the caller.
-                    unsafe {
-                        packed.pack(cx);
-                        packed.multiply(cx, sets, epilogue.then);
-                    }
-                    k += pass;
-                }
+                let packed = PackedRows { job: &job, rows, first_row, at: memory.0, k: 0..0, most };
+                // SAFETY: promised by the caller.
+                unsafe { packed.run(cx, sets, memory, epilogue.then) };
                 first_row += n;
             }
         }
@@ -130,6 +131,63 @@ impl PackedRows<'_> {
     /// Where a tile that begins at row `first` of the block lies.
     fn place(&self, first: usize) -> *mut f32 {
         self.at.wrapping_add(first.wrapping_mul(padded(self.k.len())))
+    }
+
+    /// All passes over k, with working memory of a start and so many floats.
+    ///
+    /// # Safety
+    /// The descriptor fits all operands; the working memory takes the rows.
+    unsafe fn run(&self, cx: Cx<'_>, sets: &[&PackedSet], memory: (*mut f32, usize), then: Option<Then<'_>>) {
+        // SAFETY: promised by the caller.
+        unsafe {
+            #[cfg(feature = "threads")]
+            if let Some(portions) = self.portions(cx, memory) {
+                return self.apart(cx, sets, &portions, then);
+            }
+            for packed in self.passes(memory.0) {
+                packed.pack(cx);
+                packed.multiply(cx, sets, then);
+            }
+        }
+    }
+
+    /// The passes over k, of rows that are packed in some memory.
+    fn passes(&self, at: *mut f32) -> impl Iterator<Item = PackedRows<'_>> {
+        let (all, each) = (self.job.c.k(), pass(self.job.c.k()).max(1));
+        let passes = ceil_div_usize(all, each);
+        (0..passes).map(move |i| PackedRows { at, k: i * each..all.min((i + 1) * each), ..self.clone() })
+    }
+
+    /// Memory for a copy of the rows for every thread: where they are few, and there are panels for all threads.
+    #[cfg(feature = "threads")]
+    fn portions(&self, cx: Cx<'_>, memory: (*mut f32, usize)) -> Option<Portions> {
+        let (c, threads) = (self.job.c, cx.threads());
+        let portions = Portions::new(threads, memory)?;
+        let work = self.rows.len().saturating_mul(c.k()).saturating_mul(c.cols);
+        let few = self.tiles().count() < threads.saturating_mul(TILES) && self.rows.len() == c.m();
+        let enough = ceil_div_usize(c.cols, c.panel) >= threads && cx.parts(work, MULTIPLIED) >= threads;
+        (few && enough && c.packed_rows_len() <= portions.len).then_some(portions)
+    }
+
+    /// Every thread packs all rows for itself, and multiplies them with panels of its own: none waits for what another one
+    /// has just written.
+    ///
+    /// # Safety
+    /// As `run`; the portions are of the working memory.
+    #[cfg(feature = "threads")]
+    unsafe fn apart(&self, cx: Cx<'_>, sets: &[&PackedSet], portions: &Portions, then: Option<Then<'_>>) {
+        let (panels, parts) = (ceil_div_usize(self.job.c.cols, self.job.c.panel), cx.threads());
+        cx.split(parts, |range| {
+            portions.lend(|at| {
+                for packed in self.passes(at) {
+                    // SAFETY: promised by the caller; parts have columns of their own, and the portion is lent.
+                    unsafe {
+                        packed.pack(cx.alone());
+                        packed.panels(sets, 0..self.tiles().count(), share(panels, parts, &range), then);
+                    }
+                }
+            });
+        });
     }
 
     /// Packs all tiles.

@@ -207,6 +207,15 @@ fn packed_rows_give_the_same_bits() {
             c.run_packed(cx, a[..].src(), &packed, &mut scratch, Dst::from_slice(&mut out), epilogue);
             assert_eq!(want, out, "case {case} {:?} {c:?}", cx.isa());
             assert!(!scratch[0].is_nan(), "taken the direct way");
+            #[cfg(feature = "threads")]
+            {
+                let threads = 2 + case % 2;
+                let team = crate::team::Team::new(threads);
+                let (mut divided, mut scratch) = (vec![9.0; below], vec![f32::NAN; c.packed_rows_len_apart(threads)]);
+                let to = Dst::from_slice(&mut divided);
+                c.run_packed(cx.with_team(&team), a[..].src(), &packed, &mut scratch, to, epilogue);
+                assert_eq!(want, divided, "{threads} threads, case {case} {:?} {c:?}", cx.isa());
+            }
             let update = Epilogue { residual: None, accumulate: true, ..epilogue };
             let (mut direct, mut out) = (residual.clone(), residual.clone());
             c.run(cx, a[..].src(), &packed, Dst::from_slice(&mut direct), update);

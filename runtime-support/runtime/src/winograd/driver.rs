@@ -1,7 +1,7 @@
 //! Walks blocks of tiles: transforms their data, multiplies position by position, transforms the sums back.
 use super::Winograd;
 #[cfg(feature = "threads")]
-use super::portions::Portions;
+use super::portions::portions;
 use super::transform::{Data, Finish, GROUP, Group, NO_GROUP, Pixels, Sums};
 use crate::blocks::{blocks, blocks_mut};
 use crate::contraction::job::{Job, offset};
@@ -13,6 +13,8 @@ use crate::contraction::{Contraction, Epilogue, RowAxis, Then, Tile};
 use crate::contraction::{packed_kernels, parts};
 use crate::cx::Cx;
 use crate::math::{ceil_div_usize, floor_div_usize, floor_mod_usize};
+#[cfg(feature = "threads")]
+use crate::portions::Portions;
 use crate::raw::{Dst, Src};
 use core::ops::Range;
 
@@ -99,9 +101,9 @@ pub(super) unsafe fn run(
     // SAFETY: promised by the caller.
     unsafe {
         #[cfg(feature = "threads")]
-        if let Some(portions) = Portions::new(shape, run.cx.threads(), memory, count) {
-            return match portions.block < count {
-                true => run.apart(&portions, count, epilogue.then),
+        if let Some((portions, block)) = portions(shape, run.cx.threads(), memory, count) {
+            return match block < count {
+                true => run.apart(&portions, block, count, epilogue.then),
                 false => run.by_columns(&portions, count, epilogue.then),
             };
         }
@@ -149,8 +151,8 @@ impl Run<'_> {
     /// # Safety
     /// As `blocks`; the portions are of the working memory.
     #[cfg(feature = "threads")]
-    unsafe fn apart(&self, portions: &Portions, count: usize, then: Option<Then<'_>>) {
-        let shape = Winograd { block: portions.block, ..*self.shape };
+    unsafe fn apart(&self, portions: &Portions, block: usize, count: usize, then: Option<Then<'_>>) {
+        let shape = Winograd { block, ..*self.shape };
         self.cx.split(ceil_div_usize(count, shape.block), |blocks| {
             portions.lend(|data| {
                 let run = Run { shape: &shape, cx: self.cx.alone(), data, sums: sums_behind(&shape, data), ..*self };
