@@ -6,6 +6,7 @@
 //! with `INCLUDE_IR_UPDATE=1` the counts are written to `tests/golden/instructions.txt`.
 
 use expect_test::expect_file;
+use include_ir_compiler::options::Accuracy;
 use include_ir_compiler::source::Source;
 use include_ir_compiler::{Options, compile};
 use serde_json::Value;
@@ -128,6 +129,26 @@ fn packed_rows_take_wide_panels() {
         assert!(text.contains(".run_packed("), "{case}");
         assert!(text.contains(&format!("panel: {panel},")), "{case}");
         assert!(panel == 48 || !text.contains("panel: 48"), "{case}");
+    }
+}
+
+/// Groups of few channels become groups that fill vectors, unless that is forbidden or there is no partner for the last one.
+#[test]
+fn narrow_groups_are_merged() {
+    let auto = Options::default();
+    let exact = Options::default().accuracy(Accuracy::Exact);
+    let cases = [
+        ("groups_of_2", &auto, 16),
+        ("groups_of_4_strided", &auto, 8),
+        ("groups_of_8", &auto, 16),
+        ("groups_of_8", &exact, 8),
+        ("three_groups_of_8", &auto, 8),
+    ];
+    for (case, options, cols) in cases {
+        let model = root().join(format!("cases/group_convolution/{case}/model.xml"));
+        let text = compile(&Source::from_path(&model, None).unwrap(), options).unwrap().text;
+        let all = text.lines().filter_map(|line| line.trim().strip_prefix("cols: ")?.strip_suffix(',')?.parse().ok());
+        assert_eq!(all.collect::<Vec<usize>>()[1], cols, "{case}");
     }
 }
 

@@ -12,6 +12,7 @@ mod fuse_attention;
 mod fuse_rows;
 mod join;
 mod layout;
+mod merge_groups;
 mod pack_rows;
 mod scale_weights;
 mod select;
@@ -57,6 +58,11 @@ pub const PASSES: &[Pass<Program>] = &[
         name: "embed_parts",
         reason: "concatenations of what is no view itself cost nothing",
         run: embed::embed_parts,
+    },
+    Pass {
+        name: "merge_groups",
+        reason: "needs to know along which channels data is contiguous; kernels take merged groups as they are",
+        run: merge_groups::merge_groups,
     },
     Pass {
         name: "select_kernels",

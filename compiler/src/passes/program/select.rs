@@ -1,7 +1,7 @@
 //! Replaces recognised nests by kernels of the runtime; the others are emitted as loops.
 
 pub(super) mod epilogue;
-mod pack;
+pub(super) mod pack;
 mod winograd;
 
 use super::blocks::for_each_step;

@@ -85,17 +85,17 @@ impl Offsets {
 ///
 /// Weights have a hundred million elements, and build scripts are not optimised: elements stay bytes, and inner loops call
 /// nothing.
-pub(super) struct Values<'t> {
+pub(in crate::passes) struct Values<'t> {
     chunks: &'t [[u8; 4]],
 }
 
 impl<'t> Values<'t> {
-    pub(super) fn new(tensor: &'t Tensor) -> Option<Self> {
+    pub(in crate::passes) fn new(tensor: &'t Tensor) -> Option<Self> {
         (tensor.element == ElementType::F32).then(|| Values { chunks: tensor.bytes.as_slice().as_chunks::<4>().0 })
     }
 
     /// The caller's indices lie inside: they come from the extents of the tensor's own nest.
-    pub(super) fn at(&self, index: i64) -> f32 {
+    pub(in crate::passes) fn at(&self, index: i64) -> f32 {
         let at = index as usize;
         if at < self.chunks.len() { f32::from_le_bytes(self.chunks[at]) } else { 0.0 }
     }
