@@ -139,9 +139,9 @@ impl Groups {
         let strides = axes.iter().map(|axis| from.coefficient(*axis)).collect::<Option<Vec<i64>>>()?;
         let start = axes.iter().fold(from, |rest, axis| rest.without(*axis)).as_const()?;
         let length = dims.iter().try_fold(1usize, |n, dim| n.checked_mul(*dim))?;
-        let mut elements = vec![[0; 4]; length];
+        let (mut elements, mut index) = (vec![[0; 4]; length], vec![0i64; dims.len()]);
         for (at, element) in elements.iter_mut().enumerate() {
-            let (mut rest, mut index) = (at, vec![0i64; dims.len()]);
+            let mut rest = at;
             for (index, dim) in index.iter_mut().zip(&dims).rev() {
                 (*index, rest) = ((rest % dim) as i64, rest / dim);
             }
