@@ -2,13 +2,13 @@
 
 use super::blocks::for_each_step;
 use super::select::pack::Values;
+use super::select::{Contraction, contraction};
 use crate::diag::Diagnostics;
 use crate::dim::{Atom, Dim};
 use crate::element::ElementType;
 use crate::options::{Accuracy, Kernels, Options};
-use crate::program::kernel::Part;
+use crate::program::kernel::{KernelAxis, KernelKind};
 use crate::program::nest::{Access, Nest, Scalar};
-use crate::program::recognise;
 use crate::program::{Program, StepKind};
 use crate::tensor::Tensor;
 
@@ -53,22 +53,21 @@ struct Groups {
 impl Groups {
     /// The groups of a nest that gains by merging them.
     fn of(program: &Program, nest: &Nest) -> Option<Groups> {
-        let product = recognise::product(program, nest)?;
-        let extent = |axis: usize| nest.axes.get(axis)?.extent.as_const();
-        let only = |part: Part| {
-            let mut axes = (0..nest.axes.len()).filter(|axis| product.parts[*axis] == part && extent(*axis) != Some(1));
-            axes.next().filter(|_| axes.next().is_none())
+        // What no kernel computes would get more products for nothing.
+        let Contraction { kernel, description, .. } = contraction(program, nest, true)?;
+        let KernelKind::Contraction { weights, .. } = kernel.kind else { return None };
+        let only = |axes: &[KernelAxis]| {
+            let mut axes = axes.iter().filter(|axis| !axis.extent.is(1));
+            axes.next().filter(|_| axes.next().is_none()).map(|axis| axis.axis)
         };
-        let (group, column) = (only(Part::Batch)?, only(Part::Column)?);
-        let data = address(program, nest, product.data as usize)?;
-        let is_depth = |axis: &usize| product.parts[*axis] == Part::Tap && data.coefficient(*axis) == Some(1);
-        let depth = (nest.maps..nest.axes.len()).find(is_depth)?;
+        let (group, column) = (only(&description.batches)?, only(&description.columns)?);
+        let depth = description.depth.as_ref()?.axis;
+        let extent = |axis: usize| nest.axes.get(axis)?.extent.as_const();
         let (count, columns, channels) = (extent(group)?, extent(column)?, extent(depth)?);
-        let rows = (0..nest.maps).filter(|axis| product.parts[*axis] == Part::Row);
-        let rows = rows.fold(1i64, |n, axis| n.saturating_mul(nest.axes[axis].extent.upper_bound()));
+        let rows = description.rows.iter().fold(1i64, |n, axis| n.saturating_mul(axis.extent.upper_bound()));
         let narrow = (2..WIDTH).contains(&columns) && WIDTH % columns == 0 && channels <= columns;
         let factor = [8, 4, 2].into_iter().find(|factor| factor * columns <= WIDTH && count % factor == 0)?;
-        let groups = Groups { group, column, depth, weights: product.weights as usize, columns, channels, factor };
+        let groups = Groups { group, column, depth, weights: weights as usize, columns, channels, factor };
         (narrow && rows >= ROWS && groups.are_neighbours(nest)).then_some(groups)
     }
 

@@ -56,14 +56,15 @@ pub fn select_kernels(program: &mut Program, options: &Options, _: &mut Diagnost
 }
 
 /// A contraction whose weights are not packed yet.
-struct Contraction {
-    kernel: Kernel,
-    description: Description,
+pub(super) struct Contraction {
+    pub kernel: Kernel,
+    pub description: Description,
     /// Where minimal filtering is possible.
     form: Option<winograd::Form>,
 }
 
-fn contraction(program: &Program, nest: &Nest, vectors: bool) -> Option<Contraction> {
+/// The contraction that a nest becomes, if it does.
+pub(super) fn contraction(program: &Program, nest: &Nest, vectors: bool) -> Option<Contraction> {
     let product = recognise::product(program, nest)?;
     if !product.parts.contains(&Part::Column) || program.buffer(nest.store.buffer).element != ElementType::F32 {
         return None;
