@@ -4,7 +4,8 @@
 use super::Form;
 use crate::program::Program;
 
-/// Nanoseconds of a core with AVX-512, fitted to 165 shapes and rounded in favour of the plain sum.
+/// Nanoseconds of a core with AVX-512, fitted to shapes as in the runtime's benchmark `choices` and rounded in favour of the
+/// plain sum.
 /// One product inside a register tile.
 const PRODUCT: f64 = 1.0 / 77.0;
 /// One float of transformed data or sums: computed, written and read.
