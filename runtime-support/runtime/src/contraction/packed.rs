@@ -256,16 +256,15 @@ impl PackedRows<'_> {
             let column = panel * c.panel;
             let width = panel_width(c.cols, column, c.panel);
             let w = self.job.w.wrapping_add(column * k + self.k.start * width);
+            // All tiles of all columns share the work of fetching the next panel.
+            let Some(widest) = sets.first() else { return };
+            let mut fetches = Fetches::new(w.wrapping_add(width * k), self.k.len(), width, tiles.len(), widest);
             let mut at = 0;
             while at < width {
                 let Some(set) = sets.iter().find(|set| set.cols <= width - at) else { return };
-                let next = w.wrapping_add(width * k);
-                // The tiles share the work of fetching the next panel, and nothing is fetched for its second column.
-                let lines = ceil_div_usize(width, tiles.len()).next_power_of_two().min(LINE);
-                let left = if at == 0 { self.k.len() * width } else { 0 };
-                let weights = Weights { w: w.wrapping_add(at), width, next, left, lines, suspends: self.k.end < k };
+                let weights = Weights { w: w.wrapping_add(at), width, suspends: self.k.end < k };
                 // SAFETY: promised by the caller.
-                unsafe { self.column(set, tiles.clone(), column + at, weights, then) };
+                unsafe { self.column(set, tiles.clone(), column + at, weights, &mut fetches, then) };
                 at += set.cols;
             }
         }
@@ -281,14 +280,15 @@ impl PackedRows<'_> {
         set: &PackedSet,
         tiles: Range<usize>,
         column: usize,
-        mut weights: Weights,
+        weights: Weights,
+        fetches: &mut Fetches,
         then: Option<Then<'_>>,
     ) {
         let (job, padded) = (self.job, padded(self.k.len()));
         let Weights { w, width, suspends, .. } = weights;
         let then = then.filter(|_| !suspends);
         for rows in self.tiles().ranges(tiles) {
-            let (next, each) = weights.fetch(padded);
+            let (next, each) = fetches.next(w, padded);
             let args = Args {
                 a: self.at.wrapping_add(rows.start.wrapping_mul(padded)),
                 w,
@@ -311,29 +311,42 @@ impl PackedRows<'_> {
 }
 
 /// The weights of one width of a panel.
+#[derive(Clone, Copy)]
 struct Weights {
     w: *const f32,
     /// Of the panel.
     width: usize,
-    /// What is to be fetched, how many floats of it, and how many cache lines per chunk of rows.
-    next: *const f32,
-    left: usize,
-    lines: usize,
     /// Further parts of the sums follow.
     suspends: bool,
 }
 
-impl Weights {
+/// What is to be fetched while a panel is multiplied.
+struct Fetches {
+    at: *const f32,
+    /// Floats.
+    left: usize,
+    /// Cache lines per chunk of rows.
+    lines: usize,
+}
+
+impl Fetches {
+    /// So many products of a panel's width, divided among the tiles of all columns.
+    fn new(at: *const f32, products: usize, width: usize, tiles: usize, set: &PackedSet) -> Self {
+        let columns = ceil_div_usize(width, set.cols);
+        let lines = ceil_div_usize(width, tiles.saturating_mul(columns)).next_power_of_two();
+        Fetches { at, left: products.saturating_mul(width), lines: lines.min(floor_div_usize(LINE, set.least)) }
+    }
+
     /// What a tile of so many products fetches, and for how many products a cache line: what nobody has fetched yet, or
     /// else what it needs itself.
-    fn fetch(&mut self, products: usize) -> (*const f32, usize) {
+    fn next(&mut self, w: *const f32, products: usize) -> (*const f32, usize) {
         if self.left == 0 {
-            return (self.w, LINE);
+            return (w, LINE);
         }
-        let next = self.next;
-        self.next = next.wrapping_add(self.lines * products);
+        let at = self.at;
+        self.at = at.wrapping_add(self.lines * products);
         self.left = self.left.saturating_sub(self.lines * products);
-        (next, floor_div_usize(LINE, self.lines))
+        (at, floor_div_usize(LINE, self.lines))
     }
 }
 

@@ -17,7 +17,8 @@ pub(crate) struct PackedTile<'a> {
     pub resumes: bool,
     /// More parts follow: stores the sums as they are.
     pub suspends: bool,
-    /// Products of a chunk for each of which a cache line from `next` on is fetched: a divisor of a chunk.
+    /// Products of a chunk for each of which a cache line from `next` on is fetched: a divisor of a chunk, and a
+    /// multiple of [`PackedSet::least`].
     pub each: usize,
 }
 
@@ -31,6 +32,8 @@ pub(crate) type PackedKernel = unsafe fn(&PackedTile<'_>);
 pub(crate) struct PackedSet {
     /// Columns of the tile; divides 16 or is a multiple of it.
     pub cols: usize,
+    /// Least products between two fetches: [`PackedTile::each`] is at least as large.
+    pub least: usize,
     /// `kernels[i]` computes i + 1 rows.
     pub kernels: &'static [PackedKernel],
 }
@@ -68,8 +71,8 @@ unsafe fn multiply<S: Simd, const MR: usize, const NV: usize>(
 /// Products of a chunk between two fetches. Six rows of two vectors leave no slot to the instructions of a loop, nor to
 /// fetches for every product.
 #[inline(always)]
-const fn together<S: Simd>() -> usize {
-    if S::LANES == 8 { 4 } else { 1 }
+pub(super) const fn together(lanes: usize) -> usize {
+    if lanes == 8 { 4 } else { 1 }
 }
 
 /// The whole tile: MR rows, NV vectors of columns.
@@ -90,7 +93,7 @@ pub(super) unsafe fn packed_tile<S: Simd, const MR: usize, const NV: usize>(s: S
             fetch::<S, NV>(s, tile, row);
         }
         let (mut a, mut w, mut next, stride) = (args.a, args.w, args.next, args.w_stride);
-        let (together, each) = (together::<S>(), tile.each.max(together::<S>()));
+        let (together, each) = (together(S::LANES), tile.each);
         let mut left = tile.len;
         while left >= LINE {
             if let Some(row) = coming.next() {

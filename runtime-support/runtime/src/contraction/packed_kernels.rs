@@ -1,5 +1,5 @@
 //! The micro-kernels over packed rows that exist, per instruction set, widest first.
-use super::packed_kernel::{PackedKernel, PackedSet, PackedTile, packed_tile};
+use super::packed_kernel::{PackedKernel, PackedSet, PackedTile, packed_tile, together};
 use crate::isa::Isa;
 use crate::isa::scalar::Scalar;
 
@@ -17,7 +17,7 @@ macro_rules! kernels {
                 }
                 kernel
             }),*];
-            PackedSet { cols: $cols, kernels: KERNELS }
+            PackedSet { cols: $cols, least: together($cols / $vectors), kernels: KERNELS }
         };
     };
 }
