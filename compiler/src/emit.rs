@@ -18,6 +18,7 @@ mod physical;
 mod print;
 mod rows;
 mod scalar;
+mod short_rows;
 mod split;
 mod state;
 mod steps;

@@ -2,6 +2,7 @@
 
 use super::nodes::{Inner, Nodes, is_hoisted, unparen};
 use super::physical::{Physical, stride};
+use super::short_rows;
 use super::split::{self, Parts};
 use super::types;
 use super::views::Views;
@@ -24,6 +25,7 @@ pub fn body(program: &Program, views: &Views, nest: &Nest) -> Result<TokenStream
 }
 
 fn whole(program: &Program, views: &Views, physical: &mut Physical) -> Result<TokenStream, Diagnostic> {
+    short_rows::join(program, views, physical);
     // One long row has no iterations to divide.
     if let ([axis], None) = (&physical.maps[..], physical.reduction)
         && split::worthwhile(split::cost_of(physical))

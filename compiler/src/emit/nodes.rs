@@ -155,6 +155,9 @@ impl<'a> Nodes<'a> {
         if self.overwrites(param) {
             return Ok(None);
         }
+        if let Some(name) = self.laid_out(i, param, address, inner, block) {
+            return Ok(Some(Row { name, guard: self.guard(i, bounds, block) }));
+        }
         let unit = stride(address, inner.axis).is_some_and(|s| s.is(1));
         let uniform =
             bounds.iter().all(|bound| !bound.value.uses_axis(inner.axis) && !bound.limit.uses_axis(inner.axis));
@@ -177,15 +180,29 @@ impl<'a> Nodes<'a> {
             }
             _ => return Ok(None),
         }
-        let guard = match self.condition(bounds) {
-            Some(condition) => {
-                let guard = format_ident!("inside_{i}");
-                block.before.extend(quote!(let #guard = #condition;));
-                Some(guard)
-            }
-            None => None,
+        Ok(Some(Row { name: row, guard: self.guard(i, bounds, block) }))
+    }
+
+    /// Lays out a short row, or an element for each, for a row that was joined from short ones.
+    fn laid_out(&self, i: usize, param: &Param, address: &Dim, inner: &Inner, block: &mut Block) -> Option<Ident> {
+        let joined = self.physical.joined.filter(|joined| joined.axis == inner.axis)?;
+        let (short, long) = (usize::try_from(joined.width).ok()?, inner.width?);
+        let of = |by: Dim| Some(address.clone() - &by).filter(|start| !start.uses_axis(inner.axis));
+        let (function, start, read) = match of(joined.element()) {
+            Some(start) => ("repeat", start, short),
+            None => ("spread", of(joined.row())?, long / short),
         };
-        Ok(Some(Row { name: row, guard }))
+        let (name, row, function) = (&param.name, format_ident!("{}_{i}", param.name), format_ident!("{function}"));
+        let (start, [read, long]) = (self.scope.index(&start), [read, long].map(Literal::usize_unsuffixed));
+        block.before.extend(quote!(let #row = rt::nest::#function::<_, #read, #long>(#name.row::<#read>(#start));));
+        Some(row)
+    }
+
+    /// The condition on which a whole row is read, as a variable.
+    fn guard(&self, i: usize, bounds: &[crate::program::Bound], block: &mut Block) -> Option<Ident> {
+        let (condition, guard) = (self.condition(bounds)?, format_ident!("inside_{i}"));
+        block.before.extend(quote!(let #guard = #condition;));
+        Some(guard)
     }
 
     /// Number of iterations of an innermost loop.

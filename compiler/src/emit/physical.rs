@@ -1,5 +1,6 @@
 //! A nest with physical addresses: trivial axes dropped, adjacent axes fused, map axes ordered for the store.
 
+use super::short_rows::Joined;
 use super::views::Views;
 use crate::diag::Diagnostic;
 use crate::dim::{Atom, Dim, Interval};
@@ -30,6 +31,8 @@ pub struct Physical {
     pub target: BufferId,
     /// At which address of the view.
     pub store: Dim,
+    /// The last map axis, if it runs along several short rows.
+    pub joined: Option<Joined>,
 }
 
 impl Physical {
@@ -73,6 +76,7 @@ impl Physical {
             result: nest.result,
             target: nest.store.buffer,
             store: views.address(program, nest.store.buffer, &nest.store.index),
+            joined: None,
         };
         physical.drop_trivial_axes();
         physical.drop_proved_bounds();
@@ -109,6 +113,7 @@ impl Physical {
             result: 0,
             target: to,
             store,
+            joined: None,
         };
         physical.drop_trivial_axes();
         while physical.fuse_once(true) {}

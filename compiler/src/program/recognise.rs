@@ -144,7 +144,7 @@ pub fn window(program: &Program, nest: &Nest) -> Option<Window> {
     }
     let alone = |access: &Access, axis: usize| {
         let mut users = access.index.iter().filter(|dim| dim.uses_axis(axis));
-        users.next().is_some_and(|dim| *dim == Dim::axis(axis)) && users.next().is_none()
+        users.next().is_some_and(|dim| (dim.clone() - &Dim::axis(axis)).as_const().is_some()) && users.next().is_none()
     };
     let weights_access = weights.and_then(|w| load(program, nest, w)).map(|w| w.0);
     let channels: Vec<usize> = (0..nest.maps)

@@ -5,6 +5,7 @@
 //! depends on the extents only, so every instruction set and the compiler's interpreter give the same bits.
 //! Everything is `#[inline(always)]` so that closures vectorise inside [`crate::cx::Cx::vectorize`].
 
+use crate::pod::Pod;
 use core::sync::atomic::{Ordering, compiler_fence};
 
 /// Accumulators of a reduction: one AVX-512 register of `f32`.
@@ -16,6 +17,31 @@ pub fn map(n: usize, mut f: impl FnMut(usize)) {
     for i in 0..n {
         f(i);
     }
+}
+
+/// A row of `N` elements again and again: as many as fill `M`.
+#[inline(always)]
+#[must_use]
+pub fn repeat<T: Pod, const N: usize, const M: usize>(row: &[T; N]) -> [T; M] {
+    const { assert!(M.is_multiple_of(N)) };
+    let mut all = [T::ZERO; M];
+    all.as_chunks_mut::<N>().0.iter_mut().for_each(
+        #[inline(always)]
+        |part| *part = *row,
+    );
+    all
+}
+
+/// Every one of `N` elements as often as fills `M`.
+#[inline(always)]
+#[must_use]
+pub fn spread<T: Pod, const N: usize, const M: usize>(elements: &[T; N]) -> [T; M] {
+    const { assert!(M.is_multiple_of(N)) };
+    let mut all = [T::ZERO; M];
+    for (part, element) in all.chunks_exact_mut(M / N).zip(elements) {
+        part.fill(*element);
+    }
+    all
 }
 
 /// Calls `f` for every index tuple in row-major order (the last index is the fastest).

@@ -13,7 +13,7 @@ use crate::program::kernel::Part;
 use crate::program::nest::{Access, Axis, Nest, Node, Scalar};
 use crate::program::recognise::{self, Product};
 use crate::program::{BufferId, Call, Layout, Program, Role, Step, StepKind};
-use orders::{channels_last, follow, wanted_orders};
+use orders::{channels_last, follow, runs_along_batches, wanted_orders};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Elements from which a copy is worth a buffer of its own.
@@ -143,6 +143,7 @@ impl Choosing {
 
     fn nest(&mut self, program: &mut Program, mut nest: Nest, origins: Vec<crate::graph::Origin>) {
         let product = recognise::product(program, &nest).filter(|p| p.parts.contains(&Part::Column));
+        let product = product.filter(|product| !runs_along_batches(program, &nest, product));
         let (order, insists) = match &product {
             Some(product) => {
                 self.note_product(program, &nest, product);

@@ -3,7 +3,7 @@
 use crate::dim::{Atom, Dim};
 use crate::program::kernel::Part;
 use crate::program::nest::{Access, Nest, Scalar};
-use crate::program::recognise::{self, Window};
+use crate::program::recognise::{self, Product, Window};
 use crate::program::{BufferId, Program, Step, StepKind};
 use std::collections::BTreeMap;
 
@@ -43,6 +43,20 @@ fn convolution_order(program: &Program, nest: &Nest) -> Option<(BufferId, Vec<us
 
 fn rotated(rank: usize, last: usize) -> Vec<usize> {
     (0..rank).filter(|dim| *dim != last).chain([last]).collect()
+}
+
+/// Whether a product is of one row and a computed matrix that is contiguous along an axis of both, as a sum of weighted branches
+/// of channels is: no kernel takes it, and loops along that axis need nothing else.
+pub(super) fn runs_along_batches(program: &Program, nest: &Nest, product: &Product) -> bool {
+    let Some(Scalar::Load { access, .. }) = nest.nodes.get(product.weights as usize) else { return false };
+    let address = program.address(access.buffer, &access.index);
+    let long = |part: Part| {
+        let axes = product.parts.iter().zip(&nest.axes).enumerate();
+        axes.filter(move |(_, (of, axis))| **of == part && !axis.extent.is(1)).map(|(axis, _)| axis)
+    };
+    program.buffer(access.buffer).constant().is_none()
+        && long(Part::Row).next().is_none()
+        && long(Part::Batch).any(|axis| address.coefficient(axis) == Some(1))
 }
 
 /// The output order of a window reduction whose data is contiguous along one of the possible channel axes.

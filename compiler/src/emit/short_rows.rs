@@ -1,0 +1,154 @@
+//! Short rows of a nest as longer ones: four heads or three colours alone do not fill a vector.
+//!
+//! An operand that has one short row for all rows (a bias), or one element for each (what a row is divided by), is laid out
+//! like the others first.
+
+use super::nodes::is_hoisted;
+use super::physical::{Physical, stride, with_axis};
+use super::views::Views;
+use crate::dim::Dim;
+use crate::plan::element_bytes;
+use crate::program::Program;
+use crate::program::nest::Scalar;
+
+/// Longest row that is short.
+const SHORT: i64 = 31;
+/// Elements of a long row, and bytes of all that is laid out for one of them: as much stack as a row of accumulators.
+const LONG: i64 = 256;
+const BYTES: usize = 8;
+/// A vector, which rows of a multiple of it fill.
+const VECTOR: i64 = 16;
+
+/// Rows of a nest that were made from shorter ones.
+#[derive(Clone, Copy, Debug)]
+pub struct Joined {
+    /// The axis along a long row.
+    pub axis: usize,
+    /// Elements of a short row.
+    pub width: i64,
+}
+
+impl Joined {
+    /// The position in the short row.
+    pub fn element(self) -> Dim {
+        Dim::axis(self.axis).modulo(&Dim::constant(self.width))
+    }
+
+    /// The number of the short row in the long one.
+    pub fn row(self) -> Dim {
+        Dim::axis(self.axis).floor_div(&Dim::constant(self.width))
+    }
+}
+
+/// How an expression walks through rows.
+#[derive(Clone, Copy, PartialEq)]
+enum Walk {
+    /// Through all elements.
+    Through,
+    /// Stays where it is.
+    Stays,
+    /// Through the same short row again and again.
+    Repeats,
+    /// From row to row.
+    Steps,
+}
+
+/// The axes of rows and of their elements.
+struct Axes {
+    rows: usize,
+    elements: usize,
+    width: i64,
+}
+
+impl Axes {
+    fn walk(&self, dim: &Dim) -> Option<Walk> {
+        let along = |axis| stride(dim, axis).and_then(|step| step.as_const());
+        match (along(self.rows)?, along(self.elements)?) {
+            (rows, 1) if rows == self.width => Some(Walk::Through),
+            (0, 0) => Some(Walk::Stays),
+            (0, 1) => Some(Walk::Repeats),
+            (1, 0) => Some(Walk::Steps),
+            _ => None,
+        }
+    }
+
+    /// Elements of a row.
+    fn length(&self) -> usize {
+        usize::try_from(self.width).unwrap_or(0)
+    }
+
+    fn uses(&self, dim: &Dim) -> bool {
+        dim.uses_axis(self.rows) || dim.uses_axis(self.elements)
+    }
+}
+
+/// Joins the rows of a nest without reduction, if they are short and all operands can be laid out like the result.
+pub fn join(program: &Program, views: &Views, physical: &mut Physical) {
+    let Some((axes, rows)) = joinable(program, views, physical) else { return };
+    let count = physical.extents.get(axes.rows).and_then(Dim::as_const);
+    if count != Some(rows) {
+        physical.split(axes.rows, rows);
+    }
+    let joined = Joined { axis: axes.elements, width: axes.width };
+    let (none, element, row) = (Dim::constant(0), joined.element(), joined.row());
+    for node in &mut physical.nodes {
+        let Scalar::Load { access, .. } = node else { continue };
+        for address in &mut access.index {
+            *address = match axes.walk(address) {
+                Some(Walk::Repeats) => with_axis(address, axes.elements, &element),
+                Some(Walk::Steps) => with_axis(address, axes.rows, &row),
+                _ => with_axis(address, axes.rows, &none),
+            };
+        }
+    }
+    physical.store = with_axis(&physical.store, axes.rows, &none);
+    physical.maps.retain(|axis| *axis != axes.rows);
+    if let Some(extent) = physical.extents.get_mut(axes.elements) {
+        *extent = Dim::constant(rows * axes.width);
+    }
+    physical.joined = Some(joined);
+}
+
+/// The axes, and how many rows become one.
+fn joinable(program: &Program, views: &Views, physical: &Physical) -> Option<(Axes, i64)> {
+    let [.., rows, elements] = physical.maps[..] else { return None };
+    let extent = |axis: usize| physical.extents.get(axis).and_then(Dim::as_const);
+    let (count, width) = (extent(rows)?, extent(elements)?);
+    let axes = Axes { rows, elements, width };
+    let short = (2..=SHORT).contains(&width) && width % VECTOR != 0;
+    if physical.reduction.is_some() || !short || axes.walk(&physical.store) != Some(Walk::Through) {
+        return None;
+    }
+    let (mut run, mut bytes) = (views.param(physical.target)?.run(), 0);
+    let varying = physical.depends_on(&[rows, elements]);
+    for (i, node) in physical.nodes.iter().enumerate() {
+        match node {
+            Scalar::Index(dim) if axes.uses(dim) => return None,
+            Scalar::Load { access, bounds, .. } if physical.literals.get(i).is_none_or(Option::is_none) => {
+                let param = views.param(access.buffer)?;
+                let address = access.index.first()?;
+                let guarded = bounds.iter().any(|bound| axes.uses(&bound.value) || axes.uses(&bound.limit));
+                if guarded || param.is_slice() || !is_hoisted(address, &varying) {
+                    return None;
+                }
+                match axes.walk(address)? {
+                    Walk::Through => run = run.min(param.run()),
+                    Walk::Stays => {}
+                    _ if param.written => return None,
+                    walk => {
+                        bytes += element_bytes(program.buffer(access.buffer).element)?;
+                        let rows = param.run().saturating_mul(axes.length());
+                        run = if walk == Walk::Steps { run.min(rows) } else { run };
+                        if walk == Walk::Repeats && param.run() < axes.length() {
+                            return None;
+                        }
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+    let longest = LONG.min(i64::try_from(run).unwrap_or(LONG));
+    let together = (1..=longest / width).rev().find(|together| count % together == 0)?;
+    (bytes > 0 && bytes <= BYTES && together * width >= 2 * VECTOR).then_some((axes, together))
+}
