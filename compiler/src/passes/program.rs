@@ -10,6 +10,7 @@ mod forward;
 mod fuse;
 mod fuse_attention;
 mod fuse_rows;
+mod hoist;
 mod join;
 mod layout;
 mod merge_groups;
@@ -32,6 +33,11 @@ pub const PASSES: &[Pass<Program>] = &[
         name: "cancel_reshapes",
         reason: "reshapes would keep nests around them apart",
         run: cancel_reshapes::cancel_reshapes,
+    },
+    Pass {
+        name: "hoist_functions",
+        reason: "kernels take functions of what they compute, not of what it is reshaped to",
+        run: hoist::hoist_functions,
     },
     Pass {
         name: "fuse_nests",
