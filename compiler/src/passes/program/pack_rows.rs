@@ -73,7 +73,7 @@ fn sizes(description: &Description) -> Option<(usize, usize, usize)> {
     let gains = k >= LONG && cols >= COLUMNS
         || k >= VERY_LONG && cols >= FEW_COLUMNS
         || k >= MEDIUM && cols >= MANY_COLUMNS && wide;
-    if !gains || depth < RUN || m < ROWS || cols % 16 != 0 {
+    if !gains || depth < RUN || m < ROWS {
         return None;
     }
     Some((usize::try_from(m).ok()?, usize::try_from(k).ok()?, usize::try_from(cols).ok()?))

@@ -1,12 +1,12 @@
 //! Products whose left operand is packed first: blocks of rows, passes over k, panels, tiles.
 use super::job::{Job, MOST_ROWS, Place, updates};
-use super::kernel::{Args, LINE};
+use super::kernel::{Args, Kernels, LINE};
 use super::pack::panel_width;
 use super::packed_kernel::{PackedSet, PackedTile};
 use super::parts;
 use super::rows::{pack, pass};
 use super::table::{BLOCK, EMPTY, Row, fill};
-use super::{Contraction, Epilogue, Then, packed_kernels};
+use super::{Contraction, Epilogue, Then, kernels, packed_kernels};
 use crate::cx::Cx;
 use crate::math::{ceil_div_usize, floor_div_usize, floor_mod_usize};
 #[cfg(feature = "threads")]
@@ -53,7 +53,7 @@ impl Contraction {
         epilogue: Epilogue<'_>,
     ) {
         let sets = packed_kernels::of(cx.isa(), self.panel);
-        let whole = floor_mod_usize(self.cols, LINE) == 0 && self.panel >= LINE;
+        let whole = self.cols >= self.panel && self.panel >= LINE;
         // Sums that go on later wait in the result: it must hold nothing else.
         let free = !epilogue.accumulate || Self::packs_at_once(self.k()) && updates(self);
         let (whole, apart) = (whole && free, parts::apart(self, self.batches.len()));
@@ -68,7 +68,7 @@ impl Contraction {
 }
 
 /// # Safety
-/// The descriptor fits all operands, columns are whole vectors of 16, and the working memory is long enough.
+/// The descriptor fits all operands, panels are whole vectors of 16, and the working memory is long enough.
 // A frame of its own: the block of one kernel is off the stack when the next one runs.
 #[allow(clippy::too_many_arguments)]
 #[inline(never)]
@@ -83,7 +83,7 @@ unsafe fn run(
     epilogue: Epilogue<'_>,
 ) {
     let cx = parts::context(c, cx);
-    let most = packed_kernels::most_rows(sets);
+    let (most, direct) = (packed_kernels::most_rows(sets), Some(kernels::of(cx.isa())));
     // Blocks of equal size and whole tiles, so that the last one does not fall back to small tiles.
     let (m, memory) = (c.m(), (scratch.as_mut_ptr(), scratch.len()));
     let size = ceil_div_usize(ceil_div_usize(m, ceil_div_usize(m, BLOCK)), most).saturating_mul(most).clamp(1, BLOCK);
@@ -96,7 +96,7 @@ unsafe fn run(
                 let n = size.min(m - first_row);
                 fill(c, &mut block, first_row, n);
                 let rows = block.get(..n).unwrap_or_default();
-                let packed = PackedRows { job: &job, rows, first_row, at: memory.0, k: 0..0, most };
+                let packed = PackedRows { job: &job, rows, first_row, at: memory.0, k: 0..0, most, direct };
                 // SAFETY: promised by the caller.
                 unsafe { packed.run(cx, sets, memory, epilogue.then) };
                 first_row += n;
@@ -118,6 +118,8 @@ pub(crate) struct PackedRows<'a> {
     pub k: Range<usize>,
     /// Most rows of a tile.
     pub most: usize,
+    /// What multiplies the rows as they were, with a panel whose columns fill no vectors. Without it there is none.
+    pub direct: Option<Kernels>,
 }
 
 // SAFETY: parts that run at the same time write their own tiles of the working memory or of the result only.
@@ -255,6 +257,11 @@ impl PackedRows<'_> {
         for panel in panels {
             let column = panel * c.panel;
             let width = panel_width(c.cols, column, c.panel);
+            if let Some(kernels) = self.direct.filter(|_| column + width > c.cols) {
+                // SAFETY: promised by the caller.
+                unsafe { self.partial(kernels, tiles.clone(), column, then) };
+                continue;
+            }
             let w = self.job.w.wrapping_add(column * k + self.k.start * width);
             // All tiles of all columns share the work of fetching the next panel.
             let Some(widest) = sets.first() else { return };
@@ -267,6 +274,19 @@ impl PackedRows<'_> {
                 unsafe { self.column(set, tiles.clone(), column + at, weights, &mut fetches, then) };
                 at += set.cols;
             }
+        }
+    }
+
+    /// Some tiles times the last panel, whose columns fill no vectors: all their products in the last pass.
+    ///
+    /// # Safety
+    /// As `multiply`.
+    unsafe fn partial(&self, kernels: Kernels, tiles: Range<usize>, column: usize, then: Option<Then<'_>>) {
+        if self.k.end == self.job.c.k() && !tiles.is_empty() {
+            let rows = self.tiles().range(tiles.start).start..self.tiles().range(tiles.end - 1).end;
+            let rows = (self.first_row + rows.start, self.rows.get(rows).unwrap_or_default());
+            // SAFETY: promised by the caller.
+            unsafe { self.job.panels(kernels, rows, column..self.job.c.cols, then) }
         }
     }
 

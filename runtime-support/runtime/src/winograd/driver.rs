@@ -285,7 +285,9 @@ impl Run<'_> {
                         steps: None,
                     };
                     let at = self.data.wrapping_add(position * self.shape.data_plane() + first * padded(c.depth));
-                    let packed = PackedRows { job: &job, rows, first_row: first, at, k: 0..c.depth, most: self.most };
+                    let most = self.most;
+                    let packed =
+                        PackedRows { job: &job, rows, first_row: first, at, k: 0..c.depth, most, direct: None };
                     // SAFETY: data, sums and weights have the block's rows and columns.
                     unsafe { packed.all(self.sets) };
                 }
