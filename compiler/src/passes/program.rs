@@ -15,6 +15,7 @@ mod join;
 mod layout;
 mod merge_groups;
 mod pack_rows;
+mod repeat_channels;
 mod scale_weights;
 mod select;
 mod update;
@@ -53,6 +54,11 @@ pub const PASSES: &[Pass<Program>] = &[
         name: "scale_weights",
         reason: "weights are constants, as other factors of theirs need them, until they are multiplied by what is computed",
         run: scale_weights::scale_weights,
+    },
+    Pass {
+        name: "repeat_channels",
+        reason: "needs all factors in the weights; the repeated channels get a layout as everything else",
+        run: repeat_channels::repeat_channels,
     },
     Pass {
         name: "choose_layout",
