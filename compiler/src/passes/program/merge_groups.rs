@@ -1,6 +1,6 @@
 //! Merges narrow groups of convolutions into groups that fill vectors: weights between different groups are zeros.
 
-use super::blocks::for_each_step;
+use super::blocks::for_each_block;
 use super::select::pack::Values;
 use super::select::{Contraction, contraction};
 use crate::diag::Diagnostics;
@@ -9,7 +9,7 @@ use crate::element::ElementType;
 use crate::options::{Accuracy, Kernels, Options};
 use crate::program::kernel::{KernelAxis, KernelKind};
 use crate::program::nest::{Access, Nest, Scalar};
-use crate::program::{Program, StepKind};
+use crate::program::{Program, Step, StepKind};
 use crate::tensor::Tensor;
 
 /// Columns that fill the narrowest tile of vectors. Twice to eight times the products in whole vectors take 0.3 to 0.75 of the
@@ -25,13 +25,24 @@ pub fn merge_groups(program: &mut Program, options: &Options, _: &mut Diagnostic
     if forbidden || !options.isa.has_vectors() {
         return;
     }
-    for_each_step(program, &mut |program, step| {
-        if let StepKind::Nest(nest) = &mut step.kind
-            && let Some(groups) = Groups::of(program, nest)
-            && let Some(merged) = groups.merged(program, nest)
-        {
-            *nest = merged;
+    for_each_block(program, &mut |program, steps, _| {
+        let mut out = Vec::with_capacity(steps.len());
+        for step in steps {
+            let mut left = Some(step);
+            while let Some(step) = left.take() {
+                let apart = match &step.kind {
+                    StepKind::Nest(nest) => Groups::of(program, nest).and_then(|groups| groups.apart(program, nest)),
+                    _ => None,
+                };
+                let Some((merged, rest)) = apart else {
+                    out.push(step);
+                    continue;
+                };
+                out.push(Step { kind: StepKind::Nest(merged), origins: step.origins.clone() });
+                left = rest.map(|nest| Step { kind: StepKind::Nest(nest), ..step });
+            }
         }
+        out
     });
 }
 
@@ -66,7 +77,7 @@ impl Groups {
         let (count, columns, channels) = (extent(group)?, extent(column)?, extent(depth)?);
         let rows = description.rows.iter().fold(1i64, |n, axis| n.saturating_mul(axis.extent.upper_bound()));
         let narrow = (2..WIDTH).contains(&columns) && WIDTH % columns == 0 && channels <= columns;
-        let factor = [8, 4, 2].into_iter().find(|factor| factor * columns <= WIDTH && count % factor == 0)?;
+        let factor = [8, 4, 2].into_iter().find(|factor| factor * columns <= WIDTH && *factor <= count)?;
         let groups = Groups { group, column, depth, weights: weights as usize, columns, channels, factor };
         (narrow && rows >= ROWS && groups.are_neighbours(nest)).then_some(groups)
     }
@@ -93,6 +104,39 @@ impl Groups {
             && nest.nodes.iter().enumerate().all(node_fits)
     }
 
+    /// The nest over merged groups, and the one over groups that are left.
+    fn apart(&self, program: &mut Program, nest: &Nest) -> Option<(Nest, Option<Nest>)> {
+        let count = nest.axes.get(self.group)?.extent.as_const()?;
+        let whole = count - count % self.factor;
+        let merged = self.merged(program, &self.part(nest, 0, whole)?)?;
+        let rest = if whole < count { Some(self.part(nest, whole, count - whole)?) } else { None };
+        Some((merged, rest))
+    }
+
+    /// The nest over some groups.
+    fn part(&self, nest: &Nest, first: i64, count: i64) -> Option<Nest> {
+        let mut part = nest.clone();
+        part.axes.get_mut(self.group)?.extent = Dim::constant(count);
+        if first > 0 {
+            self.move_groups(&mut part, &(Dim::axis(self.group) + first));
+        }
+        Some(part)
+    }
+
+    /// Replaces the number of the group in all indices.
+    fn move_groups(&self, nest: &mut Nest, by: &Dim) {
+        let group = Atom::Axis(self.group as u32);
+        let moved = |index: &mut Vec<Dim>| {
+            index.iter_mut().for_each(|dim| *dim = dim.substitute(&|atom| (*atom == group).then(|| by.clone())));
+        };
+        moved(&mut nest.store.index);
+        for node in &mut nest.nodes {
+            if let Scalar::Load { access, .. } = node {
+                moved(&mut access.index);
+            }
+        }
+    }
+
     /// The nest over merged groups.
     fn merged(&self, program: &mut Program, nest: &Nest) -> Option<Nest> {
         let mut merged = nest.clone();
@@ -102,22 +146,10 @@ impl Groups {
         }
         let group = merged.axes.get_mut(self.group)?;
         group.extent = Dim::constant(group.extent.as_const()? / self.factor);
-        let moved = |index: &mut Vec<Dim>| index.iter_mut().for_each(|dim| *dim = self.moved(dim));
-        moved(&mut merged.store.index);
-        for node in &mut merged.nodes {
-            if let Scalar::Load { access, .. } = node {
-                moved(&mut access.index);
-            }
-        }
+        self.move_groups(&mut merged, &(Dim::axis(self.group) * self.factor));
         let access = self.weights_of(program, nest, &merged)?;
         *merged.nodes.get_mut(self.weights)? = Scalar::Load { access, bounds: Vec::new(), otherwise: None };
         Some(merged)
-    }
-
-    /// An index expression whose groups are merged.
-    fn moved(&self, dim: &Dim) -> Dim {
-        let group = Atom::Axis(self.group as u32);
-        dim.substitute(&|atom| (*atom == group).then(|| Dim::axis(self.group) * self.factor))
     }
 
     /// The constant with the weights of merged groups, and how the merged nest loads it.
