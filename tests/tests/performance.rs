@@ -138,17 +138,17 @@ fn narrow_groups_are_merged() {
     let auto = Options::default();
     let exact = Options::default().accuracy(Accuracy::Exact);
     let cases = [
-        ("groups_of_2", &auto, 16),
-        ("groups_of_4_strided", &auto, 8),
-        ("groups_of_8", &auto, 16),
-        ("groups_of_8", &exact, 8),
-        ("three_groups_of_8", &auto, 8),
+        ("groups_of_2", &auto, &[16][..]),
+        ("groups_of_4_strided", &auto, &[16, 8]),
+        ("groups_of_8", &auto, &[16]),
+        ("groups_of_8", &exact, &[8]),
+        ("three_groups_of_8", &auto, &[16, 8]),
     ];
     for (case, options, cols) in cases {
         let model = root().join(format!("cases/group_convolution/{case}/model.xml"));
         let text = compile(&Source::from_path(&model, None).unwrap(), options).unwrap().text;
         let all = text.lines().filter_map(|line| line.trim().strip_prefix("cols: ")?.strip_suffix(',')?.parse().ok());
-        assert_eq!(all.collect::<Vec<usize>>()[1], cols, "{case}");
+        assert_eq!(all.collect::<Vec<usize>>()[1..=cols.len()], *cols, "{case}");
     }
 }
 
