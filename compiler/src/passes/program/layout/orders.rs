@@ -29,16 +29,23 @@ pub(super) fn wanted_orders(program: &Program) -> BTreeMap<BufferId, Vec<usize>>
 
 fn convolution_order(program: &Program, nest: &Nest) -> Option<(BufferId, Vec<usize>)> {
     let product = recognise::product(program, nest)?;
+    let channel = channel_dimension(nest, &product)?;
     let Scalar::Load { access, .. } = nest.nodes.get(product.data as usize)? else { return None };
     let composite = |dim: &Dim| (0..nest.axes.len()).filter(|axis| dim.uses_axis(*axis)).count() > 1;
-    if access.index.len() < 3 || !access.index.iter().skip(2).any(composite) {
-        return None;
-    }
-    let reduced = (0..nest.axes.len())
-        .filter(|axis| product.parts[*axis] == Part::Tap)
-        .any(|axis| access.index[1].uses_axis(axis));
+    let mut others = access.index.iter().enumerate().skip(1).filter(|(at, _)| *at != channel);
+    let slides = access.index.len() > 2 && others.any(|(_, dim)| composite(dim));
+    slides.then(|| (access.buffer, rotated(access.index.len(), channel)))
+}
+
+/// The dimension of the data that channels index: no window slides along it. Dimension 1, unless a transposition was fused.
+pub(super) fn channel_dimension(nest: &Nest, product: &Product) -> Option<usize> {
+    let Scalar::Load { access, .. } = nest.nodes.get(product.data as usize)? else { return None };
     let depthwise = !product.parts.contains(&Part::Column);
-    (reduced || depthwise).then(|| (access.buffer, rotated(access.index.len(), 1)))
+    let uses =
+        |dim: &Dim, part: Part| (0..nest.axes.len()).any(|axis| product.parts[axis] == part && dim.uses_axis(axis));
+    let channels = |dim: &Dim| uses(dim, Part::Tap) || depthwise && uses(dim, Part::Batch);
+    let mut dims = access.index.iter().enumerate().skip(1);
+    dims.find(|(_, dim)| channels(dim) && !uses(dim, Part::Row)).map(|(at, _)| at)
 }
 
 fn rotated(rank: usize, last: usize) -> Vec<usize> {
