@@ -26,6 +26,7 @@ pub fn body(program: &Program, views: &Views, nest: &Nest) -> Result<TokenStream
 
 fn whole(program: &Program, views: &Views, physical: &mut Physical) -> Result<TokenStream, Diagnostic> {
     short_rows::join(program, views, physical);
+    short_rows::shorten(physical);
     // One long row has no iterations to divide.
     if let ([axis], None) = (&physical.maps[..], physical.reduction)
         && split::worthwhile(split::cost_of(physical))

@@ -2,11 +2,13 @@
 
 use super::dims::Scope;
 use super::physical::{Physical, stride, with_axis};
+use super::short_rows::{self, Lookup};
 use super::views::{Param, Shape, Views};
 use super::{scalar, types};
 use crate::diag::Diagnostic;
 use crate::dim::Dim;
 use crate::element::ElementType;
+use crate::plan::element_bytes;
 use crate::program::nest::{Node, Scalar, ScalarType};
 use crate::program::{BufferId, Program};
 use proc_macro2::{Ident, Literal, TokenStream, TokenTree};
@@ -51,6 +53,8 @@ pub struct Block {
     pub inside: TokenStream,
     /// Rows whose length is known at run time only.
     pub spans: Vec<Ident>,
+    /// Bytes per element of the innermost loop that are laid out before.
+    laid_out: usize,
 }
 
 /// How a load reads a row.
@@ -155,15 +159,18 @@ impl<'a> Nodes<'a> {
         if self.overwrites(param) {
             return Ok(None);
         }
-        if let Some(name) = self.laid_out(i, param, address, inner, block) {
-            return Ok(Some(Row { name, guard: self.guard(i, bounds, block) }));
-        }
         let unit = stride(address, inner.axis).is_some_and(|s| s.is(1));
         let uniform =
             bounds.iter().all(|bound| !bound.value.uses_axis(inner.axis) && !bound.limit.uses_axis(inner.axis));
         let hoistable = depends_on_hoisted_only(&self.physical.nodes, i, &self.physical.depends_on(&[inner.axis]));
         let fits = inner.width.is_none_or(|width| width <= param.run());
-        if !unit || !uniform || !hoistable || !fits || access.buffer == self.physical.target {
+        if !uniform || !hoistable || access.buffer == self.physical.target {
+            return Ok(None);
+        }
+        if let Some(name) = self.laid_out(i, param, address, inner, block) {
+            return Ok(Some(Row { name, guard: self.guard(i, bounds, block) }));
+        }
+        if !unit || !fits {
             return Ok(None);
         }
         let (name, row) = (param.name.clone(), format_ident!("{}_{i}", param.name));
@@ -183,18 +190,20 @@ impl<'a> Nodes<'a> {
         Ok(Some(Row { name: row, guard: self.guard(i, bounds, block) }))
     }
 
-    /// Lays out a short row, or an element for each, for a row that was joined from short ones.
+    /// Lays out what is looked up along a row.
     fn laid_out(&self, i: usize, param: &Param, address: &Dim, inner: &Inner, block: &mut Block) -> Option<Ident> {
-        let joined = self.physical.joined.filter(|joined| joined.axis == inner.axis)?;
-        let (short, long) = (usize::try_from(joined.width).ok()?, inner.width?);
-        let of = |by: Dim| Some(address.clone() - &by).filter(|start| !start.uses_axis(inner.axis));
-        let (function, start, read) = match of(joined.element()) {
-            Some(start) => ("repeat", start, short),
-            None => ("spread", of(joined.row())?, long / short),
-        };
-        let (name, row, function) = (&param.name, format_ident!("{}_{i}", param.name), format_ident!("{function}"));
-        let (start, [read, long]) = (self.scope.index(&start), [read, long].map(Literal::usize_unsuffixed));
-        block.before.extend(quote!(let #row = rt::nest::#function::<_, #read, #long>(#name.row::<#read>(#start));));
+        let width = inner.width?;
+        let lookup = Lookup::of(address, inner.axis, width).filter(|lookup| lookup.read <= param.run())?;
+        let bytes = block.laid_out + element_bytes(param.element)?;
+        if param.is_slice() || bytes > short_rows::BYTES {
+            return None;
+        }
+        block.laid_out = bytes;
+        let (name, row, function) =
+            (&param.name, format_ident!("{}_{i}", param.name), format_ident!("{}", lookup.function));
+        let (start, [read, width]) =
+            (self.scope.index(&lookup.start), [lookup.read, width].map(Literal::usize_unsuffixed));
+        block.before.extend(quote!(let #row = rt::nest::#function::<_, #read, #width>(#name.row::<#read>(#start));));
         Some(row)
     }
 

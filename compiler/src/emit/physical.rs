@@ -1,6 +1,5 @@
 //! A nest with physical addresses: trivial axes dropped, adjacent axes fused, map axes ordered for the store.
 
-use super::short_rows::Joined;
 use super::views::Views;
 use crate::diag::Diagnostic;
 use crate::dim::{Atom, Dim, Interval};
@@ -31,8 +30,6 @@ pub struct Physical {
     pub target: BufferId,
     /// At which address of the view.
     pub store: Dim,
-    /// The last map axis, if it runs along several short rows.
-    pub joined: Option<Joined>,
 }
 
 impl Physical {
@@ -76,7 +73,6 @@ impl Physical {
             result: nest.result,
             target: nest.store.buffer,
             store: views.address(program, nest.store.buffer, &nest.store.index),
-            joined: None,
         };
         physical.drop_trivial_axes();
         physical.drop_proved_bounds();
@@ -113,7 +109,6 @@ impl Physical {
             result: 0,
             target: to,
             store,
-            joined: None,
         };
         physical.drop_trivial_axes();
         while physical.fuse_once(true) {}

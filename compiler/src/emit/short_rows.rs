@@ -6,7 +6,7 @@
 use super::nodes::is_hoisted;
 use super::physical::{Physical, stride, with_axis};
 use super::views::Views;
-use crate::dim::Dim;
+use crate::dim::{Atom, Dim};
 use crate::plan::element_bytes;
 use crate::program::Program;
 use crate::program::nest::Scalar;
@@ -15,28 +15,58 @@ use crate::program::nest::Scalar;
 const SHORT: i64 = 31;
 /// Elements of a long row, and bytes of all that is laid out for one of them: as much stack as a row of accumulators.
 const LONG: i64 = 256;
-const BYTES: usize = 8;
+pub const BYTES: usize = 8;
 /// A vector, which rows of a multiple of it fill.
 const VECTOR: i64 = 16;
 
-/// Rows of a nest that were made from shorter ones.
-#[derive(Clone, Copy, Debug)]
-pub struct Joined {
-    /// The axis along a long row.
-    pub axis: usize,
-    /// Elements of a short row.
-    pub width: i64,
+/// How an operand is read along a row: a short row again and again, or each of its elements for several of the row.
+#[derive(Clone, Debug)]
+pub struct Lookup {
+    /// The function of the runtime that lays it out.
+    pub function: &'static str,
+    /// Elements that are read, from this address on.
+    pub read: usize,
+    pub start: Dim,
 }
 
-impl Joined {
-    /// The position in the short row.
-    pub fn element(self) -> Dim {
-        Dim::axis(self.axis).modulo(&Dim::constant(self.width))
+impl Lookup {
+    /// The lookup behind an address along `axis`, whose row has `width` elements.
+    pub fn of(address: &Dim, axis: usize, width: usize) -> Option<Self> {
+        let row = Dim::axis(axis);
+        let mut found = None;
+        address.for_each_atom(&mut |atom| match atom {
+            Atom::Mod(of, by) if **of == row => found = Some(("repeat", row.modulo(by), by.as_usize())),
+            Atom::FloorDiv(of, by) if **of == row => found = Some(("spread", row.floor_div(by), by.as_usize())),
+            _ => {}
+        });
+        let (function, along, by) = found?;
+        let by = by.filter(|by| *by > 1 && width.is_multiple_of(*by) && width <= LONG as usize)?;
+        let start = address.clone() - &along;
+        let read = if function == "repeat" { by } else { width / by };
+        (!start.uses_axis(axis)).then_some(Lookup { function, read, start })
     }
+}
 
-    /// The number of the short row in the long one.
-    pub fn row(self) -> Dim {
-        Dim::axis(self.axis).floor_div(&Dim::constant(self.width))
+/// Splits long rows along which something is looked up into shorter ones, for which it can be laid out.
+pub fn shorten(physical: &mut Physical) {
+    let Some(axis) = physical.maps.last().copied().filter(|_| physical.reduction.is_none()) else { return };
+    let Some(width) = physical.extents.get(axis).and_then(Dim::as_const).filter(|width| *width > LONG) else { return };
+    let mut unit = 1;
+    for node in &physical.nodes {
+        let Scalar::Load { access, .. } = node else { continue };
+        access.index.iter().for_each(|address| {
+            address.for_each_atom(&mut |atom| {
+                if let Atom::Mod(of, by) | Atom::FloorDiv(of, by) = atom
+                    && **of == Dim::axis(axis)
+                {
+                    unit = by.as_const().map_or(LONG, |by| unit.max(by));
+                }
+            });
+        });
+    }
+    let fits = |block: &i64| width % block == 0 && block % unit == 0;
+    if let Some(block) = (2 * VECTOR..=LONG).rev().find(fits).filter(|_| unit > 1) {
+        physical.split(axis, block);
     }
 }
 
@@ -89,8 +119,8 @@ pub fn join(program: &Program, views: &Views, physical: &mut Physical) {
     if count != Some(rows) {
         physical.split(axes.rows, rows);
     }
-    let joined = Joined { axis: axes.elements, width: axes.width };
-    let (none, element, row) = (Dim::constant(0), joined.element(), joined.row());
+    let (none, along, width) = (Dim::constant(0), Dim::axis(axes.elements), Dim::constant(axes.width));
+    let (element, row) = (along.modulo(&width), along.floor_div(&width));
     for node in &mut physical.nodes {
         let Scalar::Load { access, .. } = node else { continue };
         for address in &mut access.index {
@@ -106,7 +136,6 @@ pub fn join(program: &Program, views: &Views, physical: &mut Physical) {
     if let Some(extent) = physical.extents.get_mut(axes.elements) {
         *extent = Dim::constant(rows * axes.width);
     }
-    physical.joined = Some(joined);
 }
 
 /// The axes, and how many rows become one.

@@ -13,7 +13,7 @@ use crate::program::kernel::Part;
 use crate::program::nest::{Access, Axis, Nest, Node, Scalar};
 use crate::program::recognise::{self, Product};
 use crate::program::{BufferId, Call, Layout, Program, Role, Step, StepKind};
-use orders::{channel_dimension, channels_last, follow, runs_along_batches, wanted_orders};
+use orders::{channel_dimension, channels_last, follow, runs_along_batches, walk_in_order, wanted_orders};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Elements from which a copy is worth a buffer of its own.
@@ -151,6 +151,7 @@ impl Choosing {
                 (Some(columns_last(&nest, product)), true)
             }
             None => {
+                walk_in_order(program, &mut nest);
                 self.in_planes(program, &mut nest, &origins);
                 self.other_order(program, &mut nest, &origins)
             }

@@ -1,11 +1,15 @@
 //! Orders of dimensions that nests prefer.
 
 use crate::dim::{Atom, Dim};
+use crate::program::edit::reorder_axes;
 use crate::program::kernel::Part;
 use crate::program::nest::{Access, Nest, Scalar};
 use crate::program::recognise::{self, Product, Window};
 use crate::program::{BufferId, Program, Step, StepKind};
 use std::collections::BTreeMap;
+
+/// Shorter rows fill no vector.
+const VECTOR: i64 = 16;
 
 /// What convolutions (products with padded or strided windows) would like of the buffers they read: channels last.
 /// Functions want what they read row-major.
@@ -99,6 +103,31 @@ pub(super) fn follow(program: &Program, nest: &Nest) -> Option<Vec<usize>> {
     let mut order: Vec<usize> = (0..strides.len()).collect();
     order.sort_by_key(|dim| std::cmp::Reverse(strides[*dim]));
     Some(order)
+}
+
+/// A reduction over several axes that is no window adds up its largest operand as it lies in memory.
+pub(super) fn walk_in_order(program: &Program, nest: &mut Nest) {
+    let several = nest.axes.len() > nest.maps + 1 && nest.reduction.is_some() && nest.is_direct();
+    let channels = |window: Window| window.channels.iter().any(|axis| !nest.axes[*axis].extent.is(1));
+    if !several || recognise::window(program, nest).is_some_and(channels) {
+        return;
+    }
+    let size = |access: &&Access| program.buffer(access.buffer).len().upper_bound();
+    let variable = nest.loads().filter(|access| program.buffer(access.buffer).constant().is_none());
+    let Some(address) = variable.max_by_key(size).map(|operand| program.address(operand.buffer, &operand.index)) else {
+        return;
+    };
+    let mut order: Vec<usize> = (0..nest.axes.len()).collect();
+    let Some(reduced) = order.get_mut(nest.maps..) else { return };
+    let stride = |axis: usize| address.coefficient(axis).filter(|stride| *stride > 0);
+    if reduced.iter().any(|axis| stride(*axis).is_none()) {
+        return;
+    }
+    reduced.sort_by_key(|axis| std::cmp::Reverse(stride(*axis)));
+    let long = |axis: &usize| stride(*axis) == Some(1) && nest.axes[*axis].extent.range().min >= VECTOR;
+    if reduced.last().is_some_and(long) {
+        reorder_axes(nest, &order);
+    }
 }
 
 /// Stride of the operand's dimension in which an axis is looked up: through a division or another tensor.
