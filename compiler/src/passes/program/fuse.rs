@@ -1,15 +1,16 @@
 //! Fuses nests: a consumer continues where its producer ends, so that no value goes through memory in between.
 //!
-//! Three rules, tried on every nest of a block in execution order until none applies:
-//! a producer that only moves elements is read through; a pointwise producer with one reader is computed in place;
-//! a pointwise consumer of a reduction becomes its epilogue.
+//! Four rules, tried on every nest of a block in execution order until none applies:
+//! a producer that only moves elements is read through; one that pads with zeros becomes the bounds of a sum of products;
+//! a pointwise producer with one reader is computed in place; a pointwise consumer of a reduction becomes its epilogue.
 
 use super::blocks::{Outside, for_each_block};
 use crate::diag::Diagnostics;
 use crate::dim::{Atom, Dim, product};
 use crate::options::Options;
+use crate::plan::inline_constant;
 use crate::program::edit::{Nodes, prune, renumber_dim, replace_nodes};
-use crate::program::nest::{Access, Nest, Scalar};
+use crate::program::nest::{Access, Bound, Const, Nest, Scalar};
 use crate::program::{BufferId, Program, Role, Step, StepKind, recognise};
 
 /// A fused nest has at most this many nodes: more would spill registers, and very long chains would never end.
@@ -119,6 +120,7 @@ impl<'p> Fusing<'p> {
         let only_reader = self.readers[self.storage(buffer)] == [consumer] && !self.outside.sees(self.program, buffer);
         let fused = match before.reduction {
             None if is_move(before) => read_through(before, after, buffer),
+            None if let Some(fused) = read_padded(self.program, before, after, buffer) => Some(fused),
             None if only_reader => compute_in_place(self.program, before, after, buffer),
             Some(_) if only_reader => continue_reduction(self.program, before, after, buffer),
             _ => None,
@@ -239,6 +241,44 @@ fn read_through(before: &Nest, after: &Nest, buffer: BufferId) -> Option<Nest> {
     });
     replace_nodes(&mut fused, nodes, &new);
     (!failed).then_some(fused)
+}
+
+/// Reads the operand of a padding with zeros where a sum of products read the result: kernels pad themselves.
+fn read_padded(program: &Program, before: &Nest, after: &Nest, buffer: BufferId) -> Option<Nest> {
+    let [value, Scalar::Load { access: source, bounds: inside, otherwise: Some(0) }] = before.nodes.as_slice() else {
+        return None;
+    };
+    let value = match value {
+        Scalar::Const(value) => Some(*value),
+        load => inline_constant(program, load),
+    };
+    let product = recognise::product(program, after)?;
+    let plain = |node: &Scalar| matches!(node, Scalar::Load { bounds, .. } if bounds.is_empty());
+    let alone = after.loads().filter(|access| access.buffer == buffer).count() == 1;
+    if value != Some(Const::F32(0.0))
+        || before.result != 1
+        || !alone
+        || !after.nodes.get(product.data as usize).is_some_and(plain)
+    {
+        return None;
+    }
+    let mut nodes = Nodes::default();
+    let zero = nodes.add(Scalar::Const(Const::F32(0.0)));
+    let mut padded = false;
+    let new = nodes.copy(after, &Dim::axis, &mut |nodes, at, node| match node {
+        Scalar::Load { access, .. } if access.buffer == buffer && at == product.data as usize => {
+            let axes = axes_from_index(before, &access.index)?;
+            let moved = |dim: &Dim| renumber_dim(dim, &[], &|axis| axes[axis].clone());
+            let access = Access { buffer: source.buffer, index: source.index.iter().map(moved).collect() };
+            let bounds = inside.iter().map(|b| Bound { value: moved(&b.value), limit: moved(&b.limit) }).collect();
+            padded = true;
+            Some(nodes.add(Scalar::Load { access, bounds, otherwise: Some(zero) }))
+        }
+        _ => None,
+    });
+    let mut fused = after.clone();
+    replace_nodes(&mut fused, nodes, &new);
+    padded.then_some(fused)
 }
 
 /// Whether every load of `buffer` visits each element once, without bounds.
