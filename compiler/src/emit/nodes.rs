@@ -193,16 +193,15 @@ impl<'a> Nodes<'a> {
     /// Lays out what is looked up along a row.
     fn laid_out(&self, i: usize, param: &Param, address: &Dim, inner: &Inner, block: &mut Block) -> Option<Ident> {
         let width = inner.width?;
-        let lookup = Lookup::of(address, inner.axis, width).filter(|lookup| lookup.read <= param.run())?;
+        let lookup = Lookup::along_row(address, inner.axis, width)?;
+        let (function, read) = lookup.laid_out(width);
         let bytes = block.laid_out + element_bytes(param.element)?;
-        if param.is_slice() || bytes > short_rows::BYTES {
+        if param.is_slice() || read > param.run() || bytes > short_rows::BYTES {
             return None;
         }
         block.laid_out = bytes;
-        let (name, row, function) =
-            (&param.name, format_ident!("{}_{i}", param.name), format_ident!("{}", lookup.function));
-        let (start, [read, width]) =
-            (self.scope.index(&lookup.start), [lookup.read, width].map(Literal::usize_unsuffixed));
+        let (name, row, function) = (&param.name, format_ident!("{}_{i}", param.name), format_ident!("{function}"));
+        let (start, [read, width]) = (self.scope.index(&lookup.start), [read, width].map(Literal::usize_unsuffixed));
         block.before.extend(quote!(let #row = rt::nest::#function::<_, #read, #width>(#name.row::<#read>(#start));));
         Some(row)
     }

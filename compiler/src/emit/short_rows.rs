@@ -22,51 +22,70 @@ const VECTOR: i64 = 16;
 /// How an operand is read along a row: a short row again and again, or each of its elements for several of the row.
 #[derive(Clone, Debug)]
 pub struct Lookup {
-    /// The function of the runtime that lays it out.
-    pub function: &'static str,
-    /// Elements that are read, from this address on.
-    pub read: usize,
+    /// The address but for what changes along the row.
     pub start: Dim,
+    /// Elements of the short row, or how often each is read.
+    by: usize,
+    repeats: bool,
 }
 
 impl Lookup {
-    /// The lookup behind an address along `axis`, whose row has `width` elements.
-    pub fn of(address: &Dim, axis: usize, width: usize) -> Option<Self> {
-        let row = Dim::axis(axis);
+    /// The lookup behind an address along `axis`.
+    fn of(address: &Dim, axis: usize) -> Option<Self> {
         let mut found = None;
         address.for_each_atom(&mut |atom| match atom {
-            Atom::Mod(of, by) if **of == row => found = Some(("repeat", row.modulo(by), by.as_usize())),
-            Atom::FloorDiv(of, by) if **of == row => found = Some(("spread", row.floor_div(by), by.as_usize())),
+            Atom::Mod(of, by) if **of == Dim::axis(axis) => found = Some((true, by.as_usize())),
+            Atom::FloorDiv(of, by) if **of == Dim::axis(axis) => found = Some((false, by.as_usize())),
             _ => {}
         });
-        let (function, along, by) = found?;
-        let by = by.filter(|by| *by > 1 && width.is_multiple_of(*by) && width <= LONG as usize)?;
-        let start = address.clone() - &along;
-        let read = if function == "repeat" { by } else { width / by };
-        (!start.uses_axis(axis)).then_some(Lookup { function, read, start })
+        let (repeats, by) = found?;
+        let lookup = Lookup { start: Dim::constant(0), by: by.filter(|by| *by > 1)?, repeats };
+        let start = address.clone() - &lookup.along(axis);
+        (!start.uses_axis(axis)).then_some(Lookup { start, ..lookup })
+    }
+
+    /// The same along a row that is short enough to be laid out.
+    pub fn along_row(address: &Dim, axis: usize, width: usize) -> Option<Self> {
+        let lookup = Lookup::of(address, axis)?;
+        (width.is_multiple_of(lookup.by) && width <= LONG as usize).then_some(lookup)
+    }
+
+    /// What changes along the row.
+    fn along(&self, axis: usize) -> Dim {
+        let by = Dim::constant(self.by as i64);
+        if self.repeats { Dim::axis(axis).modulo(&by) } else { Dim::axis(axis).floor_div(&by) }
+    }
+
+    /// The function of the runtime that lays it out, and how many elements it reads for a row.
+    pub fn laid_out(&self, width: usize) -> (&'static str, usize) {
+        if self.repeats { ("repeat", self.by) } else { ("spread", width / self.by) }
     }
 }
 
 /// Splits long rows along which something is looked up into shorter ones, for which it can be laid out.
 pub fn shorten(physical: &mut Physical) {
     let Some(axis) = physical.maps.last().copied().filter(|_| physical.reduction.is_none()) else { return };
-    let Some(width) = physical.extents.get(axis).and_then(Dim::as_const).filter(|width| *width > LONG) else { return };
-    let mut unit = 1;
-    for node in &physical.nodes {
-        let Scalar::Load { access, .. } = node else { continue };
-        access.index.iter().for_each(|address| {
-            address.for_each_atom(&mut |atom| {
-                if let Atom::Mod(of, by) | Atom::FloorDiv(of, by) = atom
-                    && **of == Dim::axis(axis)
-                {
-                    unit = by.as_const().map_or(LONG, |by| unit.max(by));
-                }
-            });
-        });
-    }
-    let fits = |block: &i64| width % block == 0 && block % unit == 0;
-    if let Some(block) = (2 * VECTOR..=LONG).rev().find(fits).filter(|_| unit > 1) {
-        physical.split(axis, block);
+    let Some(width) = physical.extents.get(axis).and_then(Dim::as_usize).filter(|n| *n > LONG as usize) else { return };
+    let lookup = |node: &Scalar| match node {
+        Scalar::Load { access, .. } => Lookup::of(access.index.first()?, axis),
+        _ => None,
+    };
+    let lookups: Vec<Option<Lookup>> = physical.nodes.iter().map(lookup).collect();
+    let fits = |block: &usize| {
+        let divides = |lookup: &Lookup| block.is_multiple_of(lookup.by);
+        width.is_multiple_of(*block) && lookups.iter().flatten().all(divides)
+    };
+    let block = (2 * VECTOR as usize..=LONG as usize).rev().find(fits);
+    let Some(block) = block.filter(|_| lookups.iter().any(Option::is_some)) else { return };
+    let blocks = Dim::axis(physical.extents.len());
+    physical.split(axis, block as i64);
+    for (node, lookup) in physical.nodes.iter_mut().zip(lookups) {
+        if let (Scalar::Load { access, .. }, Some(lookup)) = (node, lookup)
+            && let Some(address) = access.index.first_mut()
+        {
+            let before = if lookup.repeats { 0 } else { block / lookup.by };
+            *address = lookup.along(axis) + &lookup.start + &(blocks.clone() * before as i64);
+        }
     }
 }
 
