@@ -4,6 +4,10 @@ use core::sync::atomic::{AtomicBool, Ordering};
 
 /// Memory of fewer bytes is not worth a call.
 const LEAST: usize = 4 << 20;
+/// Least bytes of an arena in large pages. A guest system may have to ask its host for each of them, which takes milliseconds;
+/// runs over smaller arenas gain nothing in return.
+#[cfg(feature = "alloc")]
+const LARGE: usize = 8 << 20;
 
 /// Whether the pages of some weights have been mapped.
 #[derive(Debug, Default)]
@@ -37,7 +41,7 @@ pub fn map(bytes: &[u8]) {
 /// As the standard library's function of this name: the layout has a size.
 #[cfg(feature = "alloc")]
 pub unsafe fn alloc_zeroed(layout: core::alloc::Layout) -> *mut u8 {
-    if layout.size() < LEAST || cfg!(not(all(feature = "std", target_os = "linux"))) {
+    if layout.size() < LARGE || cfg!(not(all(feature = "std", target_os = "linux"))) {
         // SAFETY: promised by the caller.
         return unsafe { alloc::alloc::alloc_zeroed(layout) };
     }
@@ -89,7 +93,7 @@ mod tests {
 
     #[test]
     fn large_memory_is_zero() {
-        let layout = core::alloc::Layout::from_size_align(2 * LEAST + 64, 64).unwrap();
+        let layout = core::alloc::Layout::from_size_align(2 * LARGE + 64, 64).unwrap();
         // SAFETY: the layout has a size.
         let memory = unsafe { alloc_zeroed(layout) };
         assert!(!memory.is_null());
