@@ -5,11 +5,13 @@
 //! a pointwise producer with one reader is computed in place; a pointwise consumer of a reduction becomes its epilogue.
 
 use super::blocks::{Outside, for_each_block};
+use super::select::MAX_BOUNDS;
 use crate::diag::Diagnostics;
 use crate::dim::{Atom, Dim, product};
 use crate::options::Options;
 use crate::plan::inline_constant;
 use crate::program::edit::{Nodes, prune, renumber_dim, replace_nodes};
+use crate::program::kernel::Part;
 use crate::program::nest::{Access, Bound, Const, Nest, Scalar};
 use crate::program::{BufferId, Program, Role, Step, StepKind, recognise};
 
@@ -253,32 +255,28 @@ fn read_padded(program: &Program, before: &Nest, after: &Nest, buffer: BufferId)
         load => inline_constant(program, load),
     };
     let product = recognise::product(program, after)?;
-    let plain = |node: &Scalar| matches!(node, Scalar::Load { bounds, .. } if bounds.is_empty());
-    let alone = after.loads().filter(|access| access.buffer == buffer).count() == 1;
-    if value != Some(Const::F32(0.0))
-        || before.result != 1
-        || !alone
-        || !after.nodes.get(product.data as usize).is_some_and(plain)
-    {
+    let Scalar::Load { access, bounds, .. } = after.nodes.get(product.data as usize)? else { return None };
+    let alone = access.buffer == buffer && after.loads().filter(|access| access.buffer == buffer).count() == 1;
+    if value != Some(Const::F32(0.0)) || before.result != 1 || !alone || !bounds.is_empty() {
         return None;
     }
+    let axes = axes_from_index(before, &access.index)?;
+    let moved = |dim: &Dim| renumber_dim(dim, &[], &|axis| axes[axis].clone());
+    let bounds: Vec<Bound> =
+        inside.iter().map(|bound| Bound { value: moved(&bound.value), limit: moved(&bound.limit) }).collect();
+    // Padded channels would take the depth from the sum.
+    let by_row = |dim: &Dim| (0..after.maps).any(|axis| product.parts[axis] == Part::Row && dim.uses_axis(axis));
+    if bounds.len() > MAX_BOUNDS || !bounds.iter().all(|bound| by_row(&bound.value)) {
+        return None;
+    }
+    let access = Access { buffer: source.buffer, index: source.index.iter().map(moved).collect() };
     let mut nodes = Nodes::default();
     let zero = nodes.add(Scalar::Const(Const::F32(0.0)));
-    let mut padded = false;
-    let new = nodes.copy(after, &Dim::axis, &mut |nodes, at, node| match node {
-        Scalar::Load { access, .. } if access.buffer == buffer && at == product.data as usize => {
-            let axes = axes_from_index(before, &access.index)?;
-            let moved = |dim: &Dim| renumber_dim(dim, &[], &|axis| axes[axis].clone());
-            let access = Access { buffer: source.buffer, index: source.index.iter().map(moved).collect() };
-            let bounds = inside.iter().map(|b| Bound { value: moved(&b.value), limit: moved(&b.limit) }).collect();
-            padded = true;
-            Some(nodes.add(Scalar::Load { access, bounds, otherwise: Some(zero) }))
-        }
-        _ => None,
-    });
+    let load = nodes.add(Scalar::Load { access, bounds, otherwise: Some(zero) });
+    let new = nodes.copy(after, &Dim::axis, &mut |_, at, _| (at == product.data as usize).then_some(load));
     let mut fused = after.clone();
     replace_nodes(&mut fused, nodes, &new);
-    padded.then_some(fused)
+    Some(fused)
 }
 
 /// Whether every load of `buffer` visits each element once, without bounds.
@@ -295,7 +293,7 @@ fn visits_once(program: &Program, nest: &Nest, buffer: BufferId) -> bool {
 }
 
 /// Whether each index is one axis of its own, or zero in a dimension of one element.
-fn is_permutation(index: &[Dim], dims: &[Dim]) -> bool {
+pub(super) fn is_permutation(index: &[Dim], dims: &[Dim]) -> bool {
     let mut seen = Vec::new();
     index.iter().zip(dims).all(|(i, dim)| match i.parts() {
         ([(product, 1)], 0) => match product.as_slice() {

@@ -1,6 +1,7 @@
 //! A function of single elements of what was reshaped or transposed is computed before: the kernel in front can take it then.
 
 use super::blocks::{Outside, Users, for_each_block};
+use super::fuse::is_permutation;
 use crate::diag::Diagnostics;
 use crate::dim::{Dim, product};
 use crate::options::Options;
@@ -104,13 +105,10 @@ fn operand(program: &Program, nest: &Nest) -> Option<BufferId> {
 /// What a nest copies with its dimensions in another order, or in the same.
 fn permuted(program: &Program, nest: &Nest) -> Option<BufferId> {
     let [Scalar::Load { access, bounds, .. }] = nest.nodes.as_slice() else { return None };
-    let axes = |access: &Access| (0..nest.axes.len()).all(|axis| access.index.contains(&Dim::axis(axis)));
-    let sizes = |buffer: BufferId| product(&program.buffer(buffer).dims);
-    let whole = access.index.len() == nest.axes.len() && nest.store.index.len() == nest.axes.len();
-    let all = sizes(access.buffer) == sizes(nest.store.buffer);
-    let same = program.buffer(access.buffer).element == program.buffer(nest.store.buffer).element;
-    let plain = bounds.is_empty() && nest.reduction.is_none();
-    (plain && whole && all && same && axes(access) && axes(&nest.store)).then_some(access.buffer)
+    let (from, to) = (program.buffer(access.buffer), program.buffer(nest.store.buffer));
+    let all = product(&from.dims) == product(&to.dims) && from.element == to.element;
+    let each = is_permutation(&access.index, &from.dims) && is_permutation(&nest.store.index, &to.dims);
+    (all && each && bounds.is_empty() && nest.reduction.is_none()).then_some(access.buffer)
 }
 
 /// Leaves a reshape where the function stood; the new step belongs behind the returned one.

@@ -19,7 +19,7 @@ use crate::program::{Program, StepKind};
 const MAX_BATCHES: usize = 2;
 const MAX_ROWS: usize = 4;
 const MAX_TAPS: usize = 4;
-const MAX_BOUNDS: usize = 3;
+pub(super) const MAX_BOUNDS: usize = 3;
 
 /// Columns of a panel: two AVX-512 vectors; one small tile where code size counts.
 const HOST_PANEL: usize = 32;

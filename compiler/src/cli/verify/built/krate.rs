@@ -106,7 +106,7 @@ impl Crate {
     }
 
     /// Copies a program, as installing it would. Linkers write through mapped memory: the pages of what they have written lie
-    /// scattered, which costs a virtual machine up to a quarter of the time of a model whose weights exceed its caches.
+    /// scattered, which costs a virtual machine up to a third of the time of a model whose weights exceed its caches.
     fn install(&self, built: &Path) -> Result<PathBuf, String> {
         let path = self.folder.join(format!("{}{}", self.name, std::env::consts::EXE_SUFFIX));
         fs::copy(built, &path).map_err(|error| format!("cannot write `{}`: {error}", path.display()))?;

@@ -76,16 +76,20 @@ pub(super) fn channels_last(program: &Program, nest: &Nest, window: &Window) -> 
     let address = program.address(access.buffer, &access.index);
     let mut contiguous = window.channels.iter().filter(|axis| address.coefficient(**axis) == Some(1));
     let channel = *contiguous.find(|axis| !nest.axes[**axis].extent.is(1))?;
-    let dim = nest.store.index.iter().position(|dim| *dim == Dim::axis(channel))?;
+    let dim = nest.store.index.iter().position(|dim| dim.uses_axis(channel))?;
     Some(rotated(nest.store.index.len(), dim))
+}
+
+/// What a nest reads most of, constants aside.
+fn largest_operand<'n>(program: &Program, nest: &'n Nest) -> Option<&'n Access> {
+    let variable = nest.loads().filter(|access| program.buffer(access.buffer).constant().is_none());
+    variable.max_by_key(|access| program.buffer(access.buffer).len().upper_bound())
 }
 
 /// The output order of a nest that follows its largest operand: each output dimension takes the place that the axis it
 /// runs along has in the operand's memory, also where the operand's index is computed from the axis.
 pub(super) fn follow(program: &Program, nest: &Nest) -> Option<Vec<usize>> {
-    let size = |access: &&Access| program.buffer(access.buffer).len().upper_bound();
-    let variable = nest.loads().filter(|access| program.buffer(access.buffer).constant().is_none());
-    let operand = variable.max_by_key(size)?;
+    let operand = largest_operand(program, nest)?;
     let address = program.address(operand.buffer, &operand.index);
     let stride = |dim: usize| {
         let index = nest.store.index.get(dim)?;
@@ -112,11 +116,8 @@ pub(super) fn walk_in_order(program: &Program, nest: &mut Nest) {
     if !several || recognise::window(program, nest).is_some_and(channels) {
         return;
     }
-    let size = |access: &&Access| program.buffer(access.buffer).len().upper_bound();
-    let variable = nest.loads().filter(|access| program.buffer(access.buffer).constant().is_none());
-    let Some(address) = variable.max_by_key(size).map(|operand| program.address(operand.buffer, &operand.index)) else {
-        return;
-    };
+    let Some(operand) = largest_operand(program, nest) else { return };
+    let address = program.address(operand.buffer, &operand.index);
     let mut order: Vec<usize> = (0..nest.axes.len()).collect();
     let Some(reduced) = order.get_mut(nest.maps..) else { return };
     let stride = |axis: usize| address.coefficient(axis).filter(|stride| *stride > 0);
