@@ -8,48 +8,60 @@ use crate::program::nest::{Nest, Scalar};
 use crate::program::{BufferId, Layout, Program, Role, Step, StepKind};
 use std::collections::BTreeMap;
 
-/// Copies of one buffer: into which one, how far, how many elements, and which step makes them.
+/// Copies of a buffer into another one: how far, how many elements, and the last step that makes them.
+#[derive(Clone)]
 struct Copied {
+    from: BufferId,
     to: BufferId,
     distance: Vec<i64>,
     points: Dim,
-    step: usize,
+    last: usize,
+    steps: u32,
 }
 
 /// A temporary all elements of which are copied, at one distance, into another buffer becomes a view into that buffer.
-/// Its readers read it there (YOLOv8's C2f adds one part to the next), its producer writes it there.
+/// Its readers read it there (YOLOv8's C2f adds one part to the next), its producer writes it there. A buffer all of which is
+/// then copied from one place, in one form, is a view of that place (each layer of DenseNet reads all before it).
 pub fn embed_parts(program: &mut Program, _: &Options, _: &mut Diagnostics) {
     let fixed = program.fixed_layouts();
     for_each_block(program, &mut |program, steps, outside| embed_block(program, steps, outside, &fixed));
 }
 
 fn embed_block(program: &mut Program, mut steps: Vec<Step>, outside: &Outside, fixed: &[bool]) -> Vec<Step> {
-    let mut copied: BTreeMap<BufferId, Vec<Copied>> = BTreeMap::new();
-    for (step, nest) in nests(&steps) {
-        if let Some((from, to, distance)) = shifted_copy(nest) {
-            let points = product(&nest.axes.iter().map(|axis| axis.extent.clone()).collect::<Vec<_>>());
-            copied.entry(from).or_default().push(Copied { to, distance, points, step });
+    let copied = copies(&steps);
+    if copied.is_empty() {
+        return steps;
+    }
+    let users = Users::new(program, &steps);
+    let free = |program: &Program, id: BufferId| !fixed[id.0 as usize] && !outside.sees(program, id);
+    let mut embedded: BTreeMap<BufferId, BufferId> = BTreeMap::new();
+    // Backwards: what is copied on lies in its own target before parts are put into it, and of several targets the last one,
+    // which mostly has more parts than the others, gets them.
+    for copy in copied.iter().rev() {
+        let all = copy.points == program.buffer(copy.from).len();
+        if all
+            && !embedded.contains_key(&copy.from)
+            && free(program, copy.from)
+            && may_embed(program, copy.from, copy.to)
+            && targets(&embedded, copy.to).iter().all(|to| users.allow(program, copy, *to))
+        {
+            let index: Vec<Dim> = copy.distance.iter().map(|d| Dim::constant(*d)).collect();
+            let offset = program.address(copy.to, &index);
+            let target = &program.buffer(copy.to).layout;
+            let layout = Layout { storage: target.storage, offset, strides: target.strides.clone() };
+            program.buffer_mut(copy.from).layout = layout;
+            embedded.insert(copy.from, copy.to);
         }
     }
-    let readers = Readers::new(program, &steps);
-    for (from, copies) in copied {
-        let Some(Copied { to, distance, .. }) = copies.first() else { continue };
-        let one_target = copies.iter().all(|copy| copy.to == *to && copy.distance == *distance);
-        let points = copies.iter().fold(Dim::constant(0), |sum, copy| sum + &copy.points);
-        let last = copies.iter().map(|copy| copy.step).max().unwrap_or(0);
-        if one_target
-            && !fixed[from.0 as usize]
-            && !outside.sees(program, from)
-            && points == program.buffer(from).len()
-            && may_embed(program, from, *to)
-            && !readers.between(program, from, *to, last)
-            && !readers.sizes_change(program, from, *to, last)
+    let mut parts: BTreeMap<BufferId, Vec<&Copied>> = BTreeMap::new();
+    copied.iter().for_each(|copy| parts.entry(copy.to).or_default().push(copy));
+    for (whole, parts) in parts {
+        if free(program, whole)
+            && may_be_view(program, whole)
+            && users.write_nothing_else(whole, &parts)
+            && let Some(layout) = common_place(program, whole, &parts)
         {
-            let index: Vec<Dim> = distance.iter().map(|d| Dim::constant(*d)).collect();
-            let offset = program.address(*to, &index);
-            let target = &program.buffer(*to).layout;
-            let layout = Layout { storage: target.storage, offset, strides: target.strides.clone() };
-            program.buffer_mut(from).layout = layout;
+            program.buffer_mut(whole).layout = layout;
         }
     }
     for step in &mut steps {
@@ -64,55 +76,96 @@ fn embed_block(program: &mut Program, mut steps: Vec<Step>, outside: &Outside, f
     steps.into_iter().filter(|step| !is_identity(step)).collect()
 }
 
-fn nests(steps: &[Step]) -> impl Iterator<Item = (usize, &Nest)> {
-    steps.iter().enumerate().filter_map(|(i, step)| match &step.kind {
-        StepKind::Nest(nest) => Some((i, nest)),
-        _ => None,
-    })
+/// All copies, those between the same buffers at the same distance as one, in order of their last steps.
+fn copies(steps: &[Step]) -> Vec<Copied> {
+    let mut found: BTreeMap<(BufferId, BufferId, Vec<i64>), Copied> = BTreeMap::new();
+    for (last, step) in steps.iter().enumerate() {
+        let StepKind::Nest(nest) = &step.kind else { continue };
+        let Some((from, to, distance)) = shifted_copy(nest) else { continue };
+        let points = product(&nest.axes.iter().map(|axis| axis.extent.clone()).collect::<Vec<_>>());
+        let copy = found.entry((from, to, distance.clone()));
+        let copy = copy.or_insert(Copied { from, to, distance, points: Dim::constant(0), last, steps: 0 });
+        (copy.points, copy.last, copy.steps) = (copy.points.clone() + &points, last, copy.steps + 1);
+    }
+    let mut found: Vec<Copied> = found.into_values().collect();
+    found.sort_by_key(|copy| copy.last);
+    found
+}
+
+/// A buffer and all those into which it was embedded.
+fn targets(embedded: &BTreeMap<BufferId, BufferId>, to: BufferId) -> Vec<BufferId> {
+    std::iter::successors(Some(to), |to| embedded.get(to).copied()).collect()
 }
 
 /// Which steps of a block look into which memory, before anything is embedded.
-struct Readers {
+struct Users {
     /// By storage.
     reads: BTreeMap<BufferId, Vec<usize>>,
-    /// First step that writes a storage.
-    first_write: BTreeMap<BufferId, usize>,
+    writes: BTreeMap<BufferId, Vec<usize>>,
+    /// Which memory every buffer was in.
+    storages: Vec<BufferId>,
     /// Run-time sizes that steps set.
     sets: Vec<(usize, Variable)>,
 }
 
-impl Readers {
+impl Users {
     fn new(program: &Program, steps: &[Step]) -> Self {
-        let mut readers = Readers { reads: BTreeMap::new(), first_write: BTreeMap::new(), sets: Vec::new() };
+        let storages: Vec<BufferId> = program.buffers.iter().map(|buffer| buffer.layout.storage).collect();
+        let (mut reads, mut writes, mut sets) = (BTreeMap::new(), BTreeMap::new(), Vec::new());
         for (i, step) in steps.iter().enumerate() {
-            readers.sets.extend(step.sets().into_iter().map(|variable| (i, variable)));
-            let (reads, writes) = step.accesses();
-            for buffer in reads {
-                readers.reads.entry(program.buffer(buffer).layout.storage).or_default().push(i);
-            }
-            for buffer in writes {
-                readers.first_write.entry(program.buffer(buffer).layout.storage).or_insert(i);
+            sets.extend(step.sets().into_iter().map(|variable| (i, variable)));
+            let (read, written) = step.accesses();
+            for (buffers, users) in [(read, &mut reads), (written, &mut writes)] {
+                for buffer in buffers {
+                    users.entry(program.buffer(buffer).layout.storage).or_insert_with(Vec::new).push(i);
+                }
             }
         }
-        readers
+        Users { reads, writes, storages, sets }
     }
 
-    /// Whether a step reads what `to` held before, when elements of `from` already lie there: from the step that first
-    /// writes them to the one that copies them.
-    fn between(&self, program: &Program, from: BufferId, to: BufferId, last: usize) -> bool {
-        let (from, to) = (program.buffer(from).layout.storage, program.buffer(to).layout.storage);
-        let first = self.first_write.get(&from).copied().unwrap_or(0);
-        self.reads.get(&to).is_some_and(|steps| steps.iter().any(|step| (first..=last).contains(step)))
+    fn of<'a>(&self, users: &'a BTreeMap<BufferId, Vec<usize>>, buffer: BufferId) -> &'a [usize] {
+        let storage = self.storages.get(buffer.0 as usize);
+        storage.and_then(|storage| users.get(storage)).map_or(&[], Vec::as_slice)
     }
 
-    /// Whether it is found in the same time where elements of `to` lie.
-    fn sizes_change(&self, program: &Program, from: BufferId, to: BufferId, last: usize) -> bool {
-        let first = self.first_write.get(&program.buffer(from).layout.storage).copied().unwrap_or(0);
-        let inside = self.sets.iter().filter(|(step, _)| (first..=last).contains(step));
-        let sizes: Vec<Variable> = inside.map(|(_, variable)| *variable).collect();
+    /// From the step that first writes the copied buffer to the one that copies it, no step reads what `to` held before, or
+    /// finds where elements of `to` lie. Nothing is written afterwards that its copy would not see.
+    fn allow(&self, program: &Program, copy: &Copied, to: BufferId) -> bool {
+        let writes = self.of(&self.writes, copy.from);
+        let held = writes.first().copied().unwrap_or(0)..=copy.last;
+        let sizes: Vec<Variable> =
+            self.sets.iter().filter(|(step, _)| held.contains(step)).map(|(_, variable)| *variable).collect();
         let layout = &program.buffer(to).layout;
-        layout.strides.iter().chain([&layout.offset]).any(|dim| dim.uses_any(&sizes))
+        writes.last().is_none_or(|step| *step < copy.last)
+            && !self.of(&self.reads, to).iter().any(|step| held.contains(step))
+            && !layout.strides.iter().chain([&layout.offset]).any(|dim| dim.uses_any(&sizes))
     }
+
+    /// Whether a buffer is written by copies of its parts only, which do not change afterwards.
+    fn write_nothing_else(&self, whole: BufferId, parts: &[&Copied]) -> bool {
+        let copies: u32 = parts.iter().map(|part| part.steps).sum();
+        let done = |part: &&Copied| self.of(&self.writes, part.from).last().is_none_or(|step| *step < part.last);
+        self.of(&self.writes, whole).len() == copies as usize && parts.iter().all(done)
+    }
+}
+
+/// Where a buffer lies if all its elements lie, as in it, in one other buffer.
+fn common_place(program: &Program, whole: BufferId, parts: &[&Copied]) -> Option<Layout> {
+    let place = |part: &&Copied| {
+        let layout = program.buffer(part.from).layout.clone();
+        let before = layout.strides.iter().zip(&part.distance).map(|(stride, distance)| stride.clone() * *distance);
+        let offset = before.fold(layout.offset.clone(), |offset, before| offset - &before);
+        Layout { offset, ..layout }
+    };
+    let points = parts.iter().fold(Dim::constant(0), |sum, part| sum + &part.points);
+    let first = parts.first().map(place)?;
+    let target = program.buffer(whole);
+    let elsewhere = first.storage != whole && program.buffer(first.storage).element == target.element;
+    let neighbours = stay_neighbours(&target.layout, &first, &target.dims);
+    let all = points == target.len() && parts.iter().all(|part| place(part) == first);
+    (elsewhere && neighbours && all && matches!(program.buffer(first.storage).role, Role::Temporary | Role::Output(_)))
+        .then_some(first)
 }
 
 /// Whether a copy reads every element from where it writes it.
@@ -161,19 +214,25 @@ fn shifted_copy(nest: &Nest) -> Option<(BufferId, BufferId, Vec<i64>)> {
     forward.iter().all(|d| *d >= 0).then_some((access.buffer, nest.store.buffer, forward))
 }
 
-/// Both own their memory, nothing else looks into the part, and elements that were neighbours stay neighbours.
+/// Whether a buffer is a temporary in memory of its own, into which nothing else looks.
+fn may_be_view(program: &Program, id: BufferId) -> bool {
+    let names = program.buffers.iter().filter(|buffer| buffer.layout.storage == id).count();
+    program.buffer(id).role == Role::Temporary && program.buffer(id).layout.storage == id && names == 1
+}
+
+/// Whether elements that are neighbours in one layout are neighbours in the other one.
+fn stay_neighbours(a: &Layout, b: &Layout, dims: &[Dim]) -> bool {
+    let mut strides = a.strides.iter().zip(&b.strides).zip(dims);
+    strides.all(|((a, b), dim)| dim.is(1) || a.is(1) == b.is(1))
+}
+
+/// Nothing else looks into the part, and elements that were neighbours stay neighbours.
 fn may_embed(program: &Program, from: BufferId, to: BufferId) -> bool {
     let (part, whole) = (program.buffer(from), program.buffer(to));
-    let owns = |id: BufferId| program.buffer(id).layout.storage == id;
-    let viewed = program.buffers.iter().filter(|b| b.layout.storage == from).count() > 1;
-    let target = matches!(whole.role, Role::Temporary | Role::Output(_));
-    let neighbours = part.layout.strides.iter().zip(&whole.layout.strides).zip(&part.dims);
-    let contiguous = neighbours.into_iter().all(|((a, b), dim)| dim.is(1) || a.is(1) == b.is(1));
-    part.role == Role::Temporary
-        && target
-        && owns(from)
-        && owns(to)
-        && !viewed
-        && contiguous
+    let target = program.buffer(whole.layout.storage);
+    may_be_view(program, from)
+        && matches!(target.role, Role::Temporary | Role::Output(_))
+        && stay_neighbours(&part.layout, &whole.layout, &part.dims)
         && part.element == whole.element
+        && whole.layout.storage != from
 }
