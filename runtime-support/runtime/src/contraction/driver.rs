@@ -52,13 +52,14 @@ pub(super) unsafe fn run(
     cx.split(parts.count(), |range| {
         let shared = &shared;
         let work = |block: &mut [Row]| {
+            let mut table = Table { block, tabled: 0..0 };
             for i in 0..range.len() {
                 let part = if cx.is_back() { range.end - 1 - i } else { range.start + i };
                 let (batch, rows, cols) = parts.part(part);
                 let job = Job::new(c, batch, shared.a, shared.w, shared.out, &shared.epilogue);
                 let job = Job { back: cx.is_back(), ..job }.updating();
                 // SAFETY: promised by the caller; parts are disjoint.
-                unsafe { job.run(kernels, block, rows, cols, shared.epilogue.then) };
+                unsafe { job.run(kernels, &mut table, rows, cols, shared.epilogue.then) };
             }
         };
         // Making a whole block takes as long as some products of few rows.
@@ -72,6 +73,23 @@ fn most_rows(c: &Contraction) -> usize {
     floor_div_usize(BLOCK_BYTES, bytes).clamp(MOST_ROWS.min(BLOCK), BLOCK)
 }
 
+/// The addresses of a block of rows, which all batches have in common.
+struct Table<'b> {
+    block: &'b mut [Row],
+    tabled: Range<usize>,
+}
+
+impl Table<'_> {
+    /// These rows, of which there are no more than the block holds.
+    fn rows(&mut self, c: &Contraction, rows: Range<usize>) -> &[Row] {
+        if self.tabled != rows {
+            fill(c, self.block, rows.start, rows.len());
+            self.tabled = rows.clone();
+        }
+        self.block.get(..rows.len()).unwrap_or_default()
+    }
+}
+
 impl Job<'_> {
     /// A range of rows and of whole panels.
     ///
@@ -80,7 +98,7 @@ impl Job<'_> {
     unsafe fn run(
         &self,
         kernels: Kernels,
-        block: &mut [Row],
+        table: &mut Table<'_>,
         part: Range<usize>,
         cols: Range<usize>,
         then: Option<Then<'_>>,
@@ -94,9 +112,9 @@ impl Job<'_> {
         let mut first_row = part.start;
         while first_row < part.end {
             let rows = size.min(part.end - first_row);
-            fill(self.c, block, first_row, rows);
+            let tabled = table.rows(self.c, first_row..first_row + rows);
             // SAFETY: promised by the caller.
-            unsafe { self.panels(kernels, (first_row, block.get(..rows).unwrap_or_default()), cols.clone(), then) };
+            unsafe { self.panels(kernels, (first_row, tabled), cols.clone(), then) };
             first_row += rows;
         }
     }

@@ -6,7 +6,7 @@ use super::Contraction;
 use super::job::MOST_ROWS;
 use super::single::Single;
 use super::strip::Strip;
-use super::table::{Row, valid_rows};
+use super::table::{Row, bits, rows_missing, rows_outside};
 use crate::simd::{Simd, WithSimd, load_first, store_first};
 use core::mem::MaybeUninit;
 
@@ -97,14 +97,15 @@ struct Segment {
 /// Every row has a first and an end.
 const MOST_SEGMENTS: usize = 2 * MOST_ROWS + 1;
 
-/// The last tap axis in segments. Used at the border of the input; at most `MOST_ROWS` rows.
+/// The last tap axis in segments, for a tile with rows `outside`; at most `MOST_ROWS` rows.
 #[inline(never)]
-fn split(c: &Contraction, rows: &[Row]) -> [Segment; MOST_SEGMENTS] {
+fn split(c: &Contraction, rows: &[Row], outside: u32) -> [Segment; MOST_SEGMENTS] {
     let extent = c.taps[3].extent as u16;
-    let (mut first, mut end) = ([0u16; MOST_ROWS], [extent; MOST_ROWS]);
+    let mut valid = [(0u16, extent); MOST_ROWS];
     for (b, bound) in c.bounds.iter().enumerate() {
         if bound.limit != 0 && bound.tap == 3 {
-            for ((first, end), row) in first.iter_mut().zip(&mut end).zip(rows) {
+            for i in bits(outside) {
+                let (Some(row), Some((first, end))) = (rows.get(i), valid.get_mut(i)) else { continue };
                 let (least, count) = row.valid(b);
                 *first = least.max(*first);
                 *end = (least + count).min(*end).max(*first);
@@ -114,9 +115,10 @@ fn split(c: &Contraction, rows: &[Row]) -> [Segment; MOST_SEGMENTS] {
     let mut segments = [Segment { end: extent, mask: 0 }; MOST_SEGMENTS];
     let mut t = 0;
     for segment in &mut segments {
-        let (mut mask, mut next) = (0, extent);
-        for (i, (&first, &end)) in first.iter().zip(&end).take(rows.len()).enumerate() {
-            mask |= u32::from(first <= t && t < end) << i;
+        let (mut mask, mut next) = (u32::MAX, extent);
+        for i in bits(outside) {
+            let Some(&(first, end)) = valid.get(i) else { continue };
+            mask &= !(u32::from(t < first || end <= t) << i);
             let change = if t < first { first } else { end };
             next = if t < change && change < next { change } else { next };
         }
@@ -192,10 +194,10 @@ unsafe fn accumulate<S: Simd, const MR: usize, const NV: usize>(
     // SAFETY: d < len.
     unsafe {
         // Larger tiles keep the decoders busy with products, and have rows enough to wait for the weights once.
-        if S::LANES >= 16 && MR <= 10 {
+        if S::LANES >= 16 && (MR <= 10 || NV == 1) {
             while d + 1 < len {
                 // As many rows as one tile holds have no second tile that would need them.
-                if 2 * MR >= MOST_ROWS {
+                if 2 * MR >= MOST_ROWS && MR < MOST_ROWS {
                     s.prefetch_far(next);
                     s.prefetch_far(next.wrapping_add(LINE));
                 }
@@ -246,6 +248,11 @@ unsafe fn taps<S: Simd, const MR: usize, const NV: usize>(
         t = end;
         for _ in 0..count {
             let mut done = 0;
+            if mask == 0 {
+                // Zeros only.
+                w.0 = w.0.wrapping_add(run * args.w_stride);
+                done = run;
+            }
             while done < run {
                 // Rows in the padding read zeros, of which there are not many.
                 let len = if mask == all || run - done < ZEROS { run - done } else { ZEROS };
@@ -276,7 +283,7 @@ unsafe fn taps<S: Simd, const MR: usize, const NV: usize>(
 pub(super) unsafe fn tile<S: Simd, const MR: usize, const NV: usize>(s: S, args: &Args<'_>) {
     let (c, all) = (args.c, (1 << MR) - 1);
     let Some(rows) = args.rows.first_chunk::<MR>() else { return };
-    let inside = rows.iter().all(|row| row.inside);
+    let outside = rows_outside(rows);
     if S::LANES >= 8 && args.buffer == 0 {
         // The result and the residual come from the outer caches while the sums are made.
         for row in rows {
@@ -291,17 +298,17 @@ pub(super) unsafe fn tile<S: Simd, const MR: usize, const NV: usize>(s: S, args:
     let mut acc = [[s.splat(0.0); NV]; MR];
     let [t0, t1, t2, t3] = c.taps;
     let border: [Segment; MOST_SEGMENTS];
-    let segments: &[Segment] = if inside {
+    let segments: &[Segment] = if outside == 0 {
         &[Segment { end: t3.extent as u16, mask: all }]
     } else {
-        border = split(c, rows);
+        border = split(c, rows, outside);
         &border
     };
     let mut w = (args.w, args.next);
     for i0 in 0..t0.extent {
         for i1 in 0..t1.extent {
             for i2 in 0..t2.extent {
-                let valid = if inside { all } else { valid_rows::<MR>(rows, &c.bounds, [i0, i1, i2]) };
+                let valid = all & !rows_missing(rows, outside, &c.bounds, [i0, i1, i2]);
                 let at = (i0 as isize).wrapping_mul(t0.a);
                 let at =
                     at.wrapping_add((i1 as isize).wrapping_mul(t1.a)).wrapping_add((i2 as isize).wrapping_mul(t2.a));

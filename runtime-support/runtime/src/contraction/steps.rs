@@ -2,7 +2,7 @@
 use super::Contraction;
 use super::job::MOST_ROWS;
 use super::kernel::ZERO_ROW;
-use super::table::{Row, valid_rows};
+use super::table::{Row, rows_missing};
 use crate::isa::VECTORS;
 use crate::math::floor_mod_usize;
 
@@ -72,6 +72,11 @@ impl Steps {
         (whole || inside.len() >= LEAST).then_some(steps)
     }
 
+    /// Rows between two strips.
+    pub(super) fn between(&self) -> usize {
+        self.line - (self.inside.1 - self.inside.0)
+    }
+
     /// Rows from row `first` of a batch on that are a strip, or not (then `false`): how many of them there are.
     pub(super) fn stretch(&self, first: usize) -> (bool, usize) {
         let (start, end) = self.inside;
@@ -118,7 +123,8 @@ impl Runs {
         for i0 in 0..c.taps[0].extent {
             for i1 in 0..c.taps[1].extent {
                 for i2 in 0..c.taps[2].extent {
-                    let valid = valid_rows::<1>(core::array::from_ref(first), &c.bounds, [i0, i1, i2]) != 0;
+                    let rows = core::array::from_ref(first);
+                    let valid = rows_missing(rows, 1, &c.bounds, [i0, i1, i2]) == 0;
                     for i3 in 0..last {
                         let mut at = first.a;
                         for (tap, index) in c.taps.iter().zip([i0, i1, i2, i3]) {

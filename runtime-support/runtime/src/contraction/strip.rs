@@ -15,8 +15,8 @@
 )]
 
 use super::job::{Job, offset};
-use super::kernel::{Args, KernelSet, LINE};
-use super::steps::{Run, Runs};
+use super::kernel::{Args, IN_PART, KernelSet, LINE};
+use super::steps::{Run, Runs, Steps};
 use super::{Then, Tile};
 use crate::isa::VECTORS;
 use crate::math::floor_mod_usize;
@@ -80,14 +80,12 @@ impl Job<'_> {
             return (0, rows.len());
         };
         let least = set.kernels.len();
-        let whole = |rows: usize| rows - floor_mod_usize(rows, least);
         let (inside, stretch) = steps.stretch(first_row);
         let stretch = stretch.min(rows.len());
         if !inside || stretch < least {
             return (0, stretch);
         }
-        // Where the result is updated in place, nothing is computed twice.
-        let end = if self.in_place { whole(stretch) } else { stretch };
+        let (end, others) = self.shorten(set, &steps, stretch, rows.len());
         let (one, several): (_, Runs);
         let runs = if steps.single {
             one = [Run { a: args.a.wrapping_offset(first.a), step: steps.a }];
@@ -100,7 +98,7 @@ impl Job<'_> {
         while done < end {
             let left = end - done;
             // No closure sees a row twice.
-            let count = if then.is_none() || left < SEEN + least { left } else { whole(SEEN) };
+            let count = if then.is_none() || left < SEEN + least { left } else { SEEN - floor_mod_usize(SEEN, least) };
             let strip = StripArgs {
                 runs,
                 len: steps.run,
@@ -129,7 +127,21 @@ impl Job<'_> {
             }
             done += count;
         }
-        (end, stretch - end)
+        (end, others)
+    }
+
+    /// How many rows of a stretch are computed in a strip, and how many behind them as tiles. Where a row is one wide vector,
+    /// a tile of few rows waits for its sums: it gets rows of the strip besides those between two stretches.
+    fn shorten(&self, set: &KernelSet, steps: &Steps, stretch: usize, left: usize) -> (usize, usize) {
+        let least = set.kernels.len();
+        let over = floor_mod_usize(stretch, least);
+        let between = steps.between().min(left - stretch);
+        if set.cols == IN_PART && set.in_part && between > 0 && between < least {
+            let more = if over + between < least / 2 && stretch > 2 * least { least } else { 0 };
+            return (stretch - over - more, over + more + between);
+        }
+        // Where the result is updated in place, nothing is computed twice.
+        if self.in_place { (stretch - over, over) } else { (stretch, 0) }
     }
 }
 
@@ -314,7 +326,6 @@ unsafe fn products<S: Simd, const MR: usize, const NV: usize, const K: usize>(
 #[cfg(test)]
 mod tests {
     extern crate std;
-    use super::super::steps::Steps;
     use super::super::tests::Random;
     use super::super::{Bound, Contraction, Epilogue, RowAxis, Tap, packed_len};
     use super::*;

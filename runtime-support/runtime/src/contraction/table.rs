@@ -57,17 +57,34 @@ pub(crate) type Block = [Row; BLOCK];
 /// Nothing tabled yet.
 pub(crate) const EMPTY: Block = [Row::START; BLOCK];
 
-/// Bit i set: row i is not in the padding at these indices of the first tap axes.
+/// The places of the bits that are set, in order.
 #[inline(always)]
-pub(crate) fn valid_rows<const MR: usize>(rows: &[Row; MR], bounds: &[Bound; 3], taps: [usize; 3]) -> u32 {
-    let mut mask = (1u32 << MR) - 1;
+pub(crate) fn bits(mut set: u32) -> impl Iterator<Item = usize> {
+    core::iter::from_fn(move || {
+        let first = set.trailing_zeros();
+        set &= set.wrapping_sub(1);
+        (first < u32::BITS).then_some(first as usize)
+    })
+}
+
+/// Bit i set: row i misses some taps. There are at most 32 rows.
+#[inline(always)]
+pub(crate) fn rows_outside(rows: &[Row]) -> u32 {
+    rows.iter().enumerate().fold(0, |set, (i, row)| set | u32::from(!row.inside) << i)
+}
+
+/// Bit i set: row i, one of those `outside`, is in the padding at these indices of the first tap axes.
+#[inline(always)]
+pub(crate) fn rows_missing(rows: &[Row], outside: u32, bounds: &[Bound; 3], taps: [usize; 3]) -> u32 {
+    let mut missing = 0;
     for (b, bound) in bounds.iter().enumerate() {
         let Some(index) = taps.get(bound.tap_axis()).filter(|_| bound.limit != 0) else { continue };
-        for (i, row) in rows.iter().enumerate() {
-            mask &= !(u32::from(!row.has(b, *index)) << i);
+        for i in bits(outside) {
+            let is_missing = rows.get(i).is_some_and(|row| !row.has(b, *index));
+            missing |= u32::from(is_missing) << i;
         }
     }
-    mask
+    missing
 }
 
 /// index * stride, wrapping.
