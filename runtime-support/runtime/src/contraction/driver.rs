@@ -16,7 +16,7 @@ const BLOCK_BYTES: usize = 1600 * 1024;
 /// Floats of a panel that is fetched while the one before is in use.
 const NEXT_FLOATS: usize = 80 * 1024;
 /// Weights that the second-level cache holds beside the data.
-const LIGHT: usize = 64 * 1024;
+const LIGHT: usize = 160 * 1024;
 /// Rows that are tabled without a whole block.
 const FEW: usize = 8;
 /// Tiles of rows per part, where there are more.
