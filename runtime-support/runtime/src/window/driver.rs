@@ -3,17 +3,17 @@ use super::kernel::{KernelSet, LIST, MOST_COLS, ROWS, TapAt, WindowArgs, of};
 use super::lines::Lines;
 use super::{Divisor, Operation, lines, sums};
 use crate::contraction::job::{Job, Place};
-use crate::contraction::kernel::{Args, LINE};
+use crate::contraction::kernel::Args;
 use crate::contraction::parts::{self, Parts, Shared};
 use crate::contraction::table::{BLOCK, EMPTY, Row, fill, step};
 use crate::contraction::{Contraction, Epilogue, Then};
 use crate::cx::Cx;
-use crate::math::{ceil_div_usize, floor_div_usize};
+use crate::math::floor_div_usize;
 use crate::raw::{Dst, Src};
 use core::ops::Range;
 
 /// Steps of a window that take a microsecond.
-const WORK: usize = 8 * 1024;
+pub(super) const WORK: usize = 8 * 1024;
 
 /// Consecutive rows of which the same taps are not in the padding: most of a line of pixels, or a pixel at its end.
 struct Run<'a> {
@@ -51,8 +51,8 @@ pub(super) unsafe fn run(
     let summed = matches!(operation, Operation::Average(divisor) if sums::fits(c, divisor, &epilogue));
     let wanted = cx.parts(work, WORK);
     let (wanted, unit) = if summed {
-        // A sum of all pixels reads every one of them for each part: a part per thread.
-        (wanted, (line, ceil_div_usize(c.cols, cx.threads().saturating_mul(LINE)).saturating_mul(LINE)))
+        // A sum of all pixels is divided further where it is made.
+        (1, (line, c.cols))
     } else if lines.is_some() {
         lines::division(c, line, wanted, cx.threads())
     } else {
@@ -66,8 +66,8 @@ pub(super) unsafe fn run(
             let (batch, rows, cols) = parts.part(part);
             let job = Job::new(c, batch, shared.a, shared.w, shared.out, &shared.epilogue);
             match &lines {
-                // SAFETY: promised by the caller; parts are disjoint columns of the only row.
-                _ if summed => unsafe { sums::run(&job, cx, cols, shared.epilogue.then) },
+                // SAFETY: promised by the caller; parts are batches of one row.
+                _ if summed => unsafe { sums::run(&job, cx, shared.epilogue.then) },
                 // SAFETY: promised by the caller; parts are disjoint whole lines, of all channels or of 16 and more.
                 Some(lines) => unsafe { lines.run(&job, rows, cols, shared.epilogue.then) },
                 // SAFETY: promised by the caller; parts are disjoint.

@@ -1,11 +1,13 @@
 //! Sums of all pixels: one row of outputs from many taps. The input is read once, in order; sums wait in the result.
 use super::Divisor;
+use super::driver::WORK;
 use super::kernel::LIST;
 use crate::contraction::job::Job;
 use crate::contraction::table::step;
 use crate::contraction::{Contraction, Epilogue, Then, Tile};
 use crate::cx::Cx;
 use crate::isa::VECTORS;
+use crate::math::{floor_div_usize, floor_mod_usize};
 use crate::simd::{Simd, WithSimd, load_first, store_first};
 use core::ops::Range;
 
@@ -85,28 +87,121 @@ pub(super) fn fits(c: &Contraction, divisor: Divisor, epilogue: &Epilogue<'_>) -
     VECTORS && c.m() == 1 && taps >= LIST && all && plain && !epilogue.accumulate && divisor == Divisor::Fixed(1.0)
 }
 
-/// The sums of all taps of the only row, in some columns.
+/// Most blocks of pixels, and columns whose sums wait until all blocks are done.
+const BLOCKS: usize = 8;
+const COLS: usize = 256;
+/// Pixels of a block, at least.
+const PIXELS: usize = 48;
+
+/// The pixels of the only row, in blocks that are summed apart: as many on any number of threads, so that the bits are the same.
+/// Blocks rather than columns, because threads made the pixels in this order and still have them in their caches.
+struct Blocks<'c> {
+    c: &'c Contraction,
+    /// Lines of pixels, those that follow each other as one, and pixels of each.
+    lines: usize,
+    count: usize,
+    blocks: usize,
+}
+
+impl<'c> Blocks<'c> {
+    fn of(c: &'c Contraction) -> Self {
+        let [t0, t1, t2, t3] = c.taps;
+        let whole = t2.extent == 1 || t2.a == step(t3.extent, t3.a);
+        let (lines, count) = if whole { (1, t2.extent.saturating_mul(t3.extent)) } else { (t2.extent, t3.extent) };
+        let lines = lines.saturating_mul(t0.extent).saturating_mul(t1.extent);
+        let blocks = match floor_div_usize(lines.saturating_mul(count), PIXELS) {
+            BLOCKS.. => BLOCKS,
+            4.. => 4,
+            2.. => 2,
+            _ => 1,
+        };
+        Blocks { c, lines, count, blocks }
+    }
+
+    /// Lines and pixels of a block; there may be none.
+    fn block(&self, block: usize) -> (Range<usize>, Range<usize>) {
+        let share = |all: usize| {
+            let at = |block: usize| floor_div_usize(all.saturating_mul(block), self.blocks);
+            at(block)..at(block + 1)
+        };
+        if self.lines == 1 { (0..1, share(self.count)) } else { (share(self.lines), 0..self.count) }
+    }
+
+    /// Whether there are pixels in a block.
+    fn has(&self, block: usize) -> bool {
+        let (lines, pixels) = self.block(block);
+        !lines.is_empty() && !pixels.is_empty()
+    }
+
+    /// Where a line begins.
+    fn line(&self, line: usize) -> isize {
+        let [t0, t1, t2, _] = self.c.taps;
+        let inner = floor_div_usize(self.lines, t0.extent.saturating_mul(t1.extent));
+        let (rest, i2) = (floor_div_usize(line, inner), floor_mod_usize(line, inner));
+        let (i0, i1) = (floor_div_usize(rest, t1.extent), floor_mod_usize(rest, t1.extent));
+        step(i0, t0.a).wrapping_add(step(i1, t1.a)).wrapping_add(step(i2, t2.a))
+    }
+
+    /// Writes the sums of a block.
+    ///
+    /// # Safety
+    /// `cols` columns are valid at `a` in all pixels, and at `sums`.
+    unsafe fn sum(&self, cx: Cx<'_>, block: usize, a: *const f32, (sums, cols): (*mut f32, usize)) {
+        let (lines, pixels) = self.block(block);
+        let pixel = self.c.taps[3].a;
+        for (i, line) in lines.enumerate() {
+            let at = self.line(line).wrapping_add(step(pixels.start, pixel));
+            cx.dispatch(Add { a: a.wrapping_offset(at), step: pixel, count: pixels.len(), sums, cols, first: i == 0 });
+        }
+    }
+}
+
+/// What all threads see.
+struct Operands {
+    a: *const f32,
+    /// The sums of blocks.
+    sums: *mut f32,
+}
+
+// SAFETY: blocks write sums of their own only, and read an operand that is borrowed.
+unsafe impl Sync for Operands {}
+
+/// The sums of all taps of the only row.
 ///
 /// # Safety
 /// The geometry fits all operands of the job, and [`fits`] it.
-pub(super) unsafe fn run(job: &Job<'_>, cx: Cx<'_>, part: Range<usize>, then: Option<Then<'_>>) {
-    let (a, sums) = (job.a.wrapping_add(part.start), job.out.wrapping_add(part.start));
-    let (cols, [t0, t1, t2, t3]) = (part.len(), job.c.taps);
-    // Lines that follow each other are one.
-    let whole = t2.extent == 1 || t2.a == step(t3.extent, t3.a);
-    let (lines, count) = if whole { (1, t2.extent.saturating_mul(t3.extent)) } else { (t2.extent, t3.extent) };
-    let mut first = true;
-    for i0 in 0..t0.extent {
-        for i1 in 0..t1.extent {
-            for i2 in 0..lines {
-                let at = step(i0, t0.a).wrapping_add(step(i1, t1.a)).wrapping_add(step(i2, t2.a));
-                cx.dispatch(Add { a: a.wrapping_offset(at), step: t3.a, count, sums, cols, first });
-                first = false;
+pub(super) unsafe fn run(job: &Job<'_>, cx: Cx<'_>, then: Option<Then<'_>>) {
+    let (blocks, mut column) = (Blocks::of(job.c), 0);
+    let mut waiting = [[0.0; COLS]; BLOCKS];
+    while column < job.c.cols {
+        let cols = COLS.min(job.c.cols - column);
+        let (a, sums) = (job.a.wrapping_add(column), job.out.wrapping_add(column));
+        let work = blocks.lines.saturating_mul(blocks.count).saturating_mul(cols);
+        let parts = if cx.parts(work, WORK) > 1 { blocks.blocks } else { 1 };
+        let operands = Operands { a, sums: waiting.as_mut_ptr().cast() };
+        cx.split(parts, |range| {
+            let operands = &operands;
+            for part in range {
+                for block in if parts == 1 { 0..blocks.blocks } else { part..part + 1 } {
+                    let sums = operands.sums.wrapping_add(block * COLS);
+                    // SAFETY: promised by the caller; every block has its own sums.
+                    unsafe { blocks.sum(cx, block, operands.a, (sums, cols)) };
+                }
             }
+        });
+        // SAFETY: the result has so many columns, and no thread computes any more.
+        let out = unsafe { core::slice::from_raw_parts_mut(sums, cols) };
+        let mut present = waiting.iter().enumerate().take(blocks.blocks).filter(|(block, _)| blocks.has(*block));
+        if let Some((_, first)) = present.next() {
+            out.iter_mut().zip(first).for_each(|(sum, first)| *sum = *first);
         }
-    }
-    if let Some(then) = then {
-        // SAFETY: the only row of the result, which `run` of the window borrows.
-        then(unsafe { Tile::in_steps(job.batch, (0, part.start), sums, (1, cols), cols) });
+        for (_, more) in present {
+            out.iter_mut().zip(more).for_each(|(sum, more)| *sum += more);
+        }
+        if let Some(then) = then {
+            // SAFETY: the only row of the result, which `run` of the window borrows.
+            then(unsafe { Tile::in_steps(job.batch, (0, column), sums, (1, cols), cols) });
+        }
+        column += cols;
     }
 }

@@ -135,8 +135,17 @@ fn max_keeps_nan_wherever_it_is() {
 #[test]
 fn sums_of_all_pixels_match_the_definition_on_every_isa() {
     let mut r = Random(0x0a11_5eed);
-    for (channels, height, width) in [(3, 9, 8), (16, 8, 8), (21, 13, 17), (45, 31, 12), (96, 30, 17)] {
-        let (line, gap) = (width * (channels + 3), channels + 3);
+    let sizes = [
+        (3, 9, 8, 0),
+        (16, 8, 8, 0),
+        (21, 13, 17, 0),
+        (45, 31, 12, 5),
+        (96, 30, 17, 0),
+        (300, 14, 14, 0),
+        (40, 3, 60, 7),
+    ];
+    for (channels, height, width, between) in sizes {
+        let (line, gap) = (width * (channels + 3) + between, channels + 3);
         let mut c = Window { channels, ..Window::NEW };
         c.taps[2] = Tap { extent: height, a: line as isize };
         c.taps[3] = Tap { extent: width, a: gap as isize };
@@ -147,7 +156,8 @@ fn sums_of_all_pixels_match_the_definition_on_every_isa() {
             let epilogue = Epilogue { then: Some(&halve), ..Epilogue::NONE };
             c.average(cx, a[..].src(), Dst::from_slice(&mut out), Divisor::Fixed(1.0), epilogue);
             for (n, got) in out.iter().enumerate() {
-                let want: f64 = (0..height * width).map(|i| f64::from(a[i * gap + n])).sum::<f64>() / 2.0;
+                let at = |i: usize| i / width * line + i % width * gap + n;
+                let want: f64 = (0..height * width).map(|i| f64::from(a[at(i)])).sum::<f64>() / 2.0;
                 assert!((f64::from(*got) - want).abs() <= 1e-4, "{:?} {channels} {n}: {got} not {want}", cx.isa());
             }
             #[cfg(feature = "threads")]
