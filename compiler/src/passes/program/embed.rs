@@ -9,7 +9,6 @@ use crate::program::{BufferId, Layout, Program, Role, Step, StepKind};
 use std::collections::BTreeMap;
 
 /// Copies of a buffer into another one: how far, how many elements, and the last step that makes them.
-#[derive(Clone)]
 struct Copied {
     from: BufferId,
     to: BufferId,
@@ -150,7 +149,7 @@ impl Users {
     }
 }
 
-/// Where a buffer lies if all its elements lie, as in it, in one other buffer.
+/// Where a buffer lies if its parts lie, as in it, in one other buffer.
 fn common_place(program: &Program, whole: BufferId, parts: &[&Copied]) -> Option<Layout> {
     let place = |part: &&Copied| {
         let layout = program.buffer(part.from).layout.clone();
@@ -160,12 +159,15 @@ fn common_place(program: &Program, whole: BufferId, parts: &[&Copied]) -> Option
     };
     let points = parts.iter().fold(Dim::constant(0), |sum, part| sum + &part.points);
     let first = parts.first().map(place)?;
-    let target = program.buffer(whole);
-    let elsewhere = first.storage != whole && program.buffer(first.storage).element == target.element;
-    let neighbours = stay_neighbours(&target.layout, &first, &target.dims);
-    let all = points == target.len() && parts.iter().all(|part| place(part) == first);
-    (elsewhere && neighbours && all && matches!(program.buffer(first.storage).role, Role::Temporary | Role::Output(_)))
-        .then_some(first)
+    let (target, owner) = (program.buffer(whole), program.buffer(first.storage));
+    let elsewhere = first.storage != whole && parts.iter().all(|part| part.from != first.storage);
+    let fits = elsewhere
+        && matches!(owner.role, Role::Temporary | Role::Output(_))
+        && owner.element == target.element
+        && stay_neighbours(&target.layout, &first, &target.dims)
+        && points == target.len()
+        && parts.iter().all(|part| place(part) == first);
+    fits.then_some(first)
 }
 
 /// Whether a copy reads every element from where it writes it.
