@@ -15,6 +15,8 @@ const MOST_TAPS: usize = 8;
 const STRIP: usize = 8;
 /// Floats of the operand that stay in the first-level cache from one line to the next.
 const NEAR: usize = 6 * 1024;
+/// Vectors of channels that a closure sees at a time, at least: it begins anew for every output.
+const SEEN: usize = 4;
 /// Lines of a part: each reads lines of its neighbours, too.
 const LEAST: usize = 4;
 /// So few lines are divided by channels.
@@ -101,7 +103,8 @@ impl Lines {
         let lines = floor_div_usize(part.end, length);
         // As many channels at a time as leave a line's window in the cache.
         let held = length.saturating_mul(2).saturating_mul(c.taps[2].extent);
-        let vectors = floor_div_usize(floor_div_usize(NEAR, held), self.lanes).max(1);
+        let least = if then.is_some() { SEEN } else { 1 };
+        let vectors = floor_div_usize(floor_div_usize(NEAR, held), self.lanes).max(least);
         let block = vectors.saturating_mul(self.lanes);
         let mut at = [NOWHERE; STRIP];
         let mut line = floor_div_usize(part.start, length);
