@@ -32,6 +32,8 @@ const MODELS: &[(&str, &[(&str, &str)])] = &[
     ("cases/minimal_filtering/epilogues/model.xml", &[]),
     ("cases/avg_pool/between_pointwise/model.xml", &[]),
     ("cases/recurrent_sequence/lstm_bidirectional/model.xml", &[]),
+    ("cases/concatenations/all_parts/model.xml", &[]),
+    ("cases/concatenations/last_and_one_more/model.xml", &[]),
 ];
 
 fn root() -> PathBuf {

@@ -1,6 +1,6 @@
 //! Parts of a concatenation are computed where they end up: the copies into it disappear.
 
-use super::blocks::{Outside, for_each_block};
+use super::blocks::{Outside, Users, for_each_block};
 use crate::diag::Diagnostics;
 use crate::dim::{Atom, Dim, Interval, Variable, product};
 use crate::options::Options;
@@ -15,7 +15,7 @@ struct Copied {
     distance: Vec<i64>,
     points: Dim,
     last: usize,
-    steps: u32,
+    steps: usize,
 }
 
 /// A temporary all elements of which are copied, at one distance, into another buffer becomes a view into that buffer.
@@ -31,38 +31,10 @@ fn embed_block(program: &mut Program, mut steps: Vec<Step>, outside: &Outside, f
     if copied.is_empty() {
         return steps;
     }
-    let users = Users::new(program, &steps);
+    let before = Before::new(program, &steps);
     let free = |program: &Program, id: BufferId| !fixed[id.0 as usize] && !outside.sees(program, id);
-    let mut embedded: BTreeMap<BufferId, BufferId> = BTreeMap::new();
-    // Backwards: what is copied on lies in its own target before parts are put into it, and of several targets the last one,
-    // which mostly has more parts than the others, gets them.
-    for copy in copied.iter().rev() {
-        let all = copy.points == program.buffer(copy.from).len();
-        if all
-            && !embedded.contains_key(&copy.from)
-            && free(program, copy.from)
-            && may_embed(program, copy.from, copy.to)
-            && targets(&embedded, copy.to).iter().all(|to| users.allow(program, copy, *to))
-        {
-            let index: Vec<Dim> = copy.distance.iter().map(|d| Dim::constant(*d)).collect();
-            let offset = program.address(copy.to, &index);
-            let target = &program.buffer(copy.to).layout;
-            let layout = Layout { storage: target.storage, offset, strides: target.strides.clone() };
-            program.buffer_mut(copy.from).layout = layout;
-            embedded.insert(copy.from, copy.to);
-        }
-    }
-    let mut parts: BTreeMap<BufferId, Vec<&Copied>> = BTreeMap::new();
-    copied.iter().for_each(|copy| parts.entry(copy.to).or_default().push(copy));
-    for (whole, parts) in parts {
-        if free(program, whole)
-            && may_be_view(program, whole)
-            && users.write_nothing_else(whole, &parts)
-            && let Some(layout) = common_place(program, whole, &parts)
-        {
-            program.buffer_mut(whole).layout = layout;
-        }
-    }
+    embed(program, &copied, &before, &free);
+    share(program, &copied, &before, &free);
     for step in &mut steps {
         if let StepKind::Nest(nest) = &mut step.kind {
             narrow_store(program, nest);
@@ -73,6 +45,47 @@ fn embed_block(program: &mut Program, mut steps: Vec<Step>, outside: &Outside, f
         _ => false,
     };
     steps.into_iter().filter(|step| !is_identity(step)).collect()
+}
+
+/// Whether nothing but the steps of the block needs a buffer where it is.
+type Free<'a> = dyn Fn(&Program, BufferId) -> bool + 'a;
+
+/// What is copied whole lies in its target.
+fn embed(program: &mut Program, copied: &[Copied], before: &Before, free: &Free) {
+    let mut embedded: BTreeMap<BufferId, BufferId> = BTreeMap::new();
+    // Backwards: what is copied on lies in its own target before parts are put into it, and of several targets the last one,
+    // which mostly has more parts than the others, gets them.
+    for copy in copied.iter().rev() {
+        let mut targets = std::iter::successors(Some(copy.to), |to| embedded.get(to).copied());
+        if copy.points == program.buffer(copy.from).len()
+            && !embedded.contains_key(&copy.from)
+            && free(program, copy.from)
+            && may_embed(program, copy.from, copy.to)
+            && targets.all(|to| before.allows(program, copy, to))
+        {
+            let index: Vec<Dim> = copy.distance.iter().map(|d| Dim::constant(*d)).collect();
+            let offset = program.address(copy.to, &index);
+            let target = &program.buffer(copy.to).layout;
+            let layout = Layout { storage: target.storage, offset, strides: target.strides.clone() };
+            program.buffer_mut(copy.from).layout = layout;
+            embedded.insert(copy.from, copy.to);
+        }
+    }
+}
+
+/// What was copied together from parts that now lie together is a view of them.
+fn share(program: &mut Program, copied: &[Copied], before: &Before, free: &Free) {
+    let mut parts: BTreeMap<BufferId, Vec<&Copied>> = BTreeMap::new();
+    copied.iter().for_each(|copy| parts.entry(copy.to).or_default().push(copy));
+    for (whole, parts) in parts {
+        if free(program, whole)
+            && may_be_view(program, whole)
+            && before.has_only(whole, &parts)
+            && let Some(layout) = common_place(program, whole, &parts)
+        {
+            program.buffer_mut(whole).layout = layout;
+        }
+    }
 }
 
 /// All copies, those between the same buffers at the same distance as one, in order of their last steps.
@@ -91,61 +104,55 @@ fn copies(steps: &[Step]) -> Vec<Copied> {
     found
 }
 
-/// A buffer and all those into which it was embedded.
-fn targets(embedded: &BTreeMap<BufferId, BufferId>, to: BufferId) -> Vec<BufferId> {
-    std::iter::successors(Some(to), |to| embedded.get(to).copied()).collect()
-}
-
-/// Which steps of a block look into which memory, before anything is embedded.
-struct Users {
-    /// By storage.
-    reads: BTreeMap<BufferId, Vec<usize>>,
-    writes: BTreeMap<BufferId, Vec<usize>>,
+/// Which steps of a block use which memory before anything is embedded.
+struct Before {
+    users: Users,
     /// Which memory every buffer was in.
     storages: Vec<BufferId>,
     /// Run-time sizes that steps set.
     sets: Vec<(usize, Variable)>,
 }
 
-impl Users {
+impl Before {
     fn new(program: &Program, steps: &[Step]) -> Self {
-        let storages: Vec<BufferId> = program.buffers.iter().map(|buffer| buffer.layout.storage).collect();
-        let (mut reads, mut writes, mut sets) = (BTreeMap::new(), BTreeMap::new(), Vec::new());
-        for (i, step) in steps.iter().enumerate() {
-            sets.extend(step.sets().into_iter().map(|variable| (i, variable)));
-            let (read, written) = step.accesses();
-            for (buffers, users) in [(read, &mut reads), (written, &mut writes)] {
-                for buffer in buffers {
-                    users.entry(program.buffer(buffer).layout.storage).or_insert_with(Vec::new).push(i);
-                }
-            }
+        let sets = steps.iter().enumerate();
+        let sets = sets.flat_map(|(i, step)| step.sets().into_iter().map(move |variable| (i, variable)));
+        Before {
+            users: Users::of(program, steps.iter().enumerate()),
+            storages: program.buffers.iter().map(|buffer| buffer.layout.storage).collect(),
+            sets: sets.collect(),
         }
-        Users { reads, writes, storages, sets }
     }
 
-    fn of<'a>(&self, users: &'a BTreeMap<BufferId, Vec<usize>>, buffer: BufferId) -> &'a [usize] {
-        let storage = self.storages.get(buffer.0 as usize);
-        storage.and_then(|storage| users.get(storage)).map_or(&[], Vec::as_slice)
+    fn readers(&self, buffer: BufferId) -> &[usize] {
+        self.storages.get(buffer.0 as usize).map_or(&[], |storage| self.users.readers(*storage))
+    }
+
+    fn writers(&self, buffer: BufferId) -> &[usize] {
+        self.storages.get(buffer.0 as usize).map_or(&[], |storage| self.users.writers(*storage))
     }
 
     /// From the step that first writes the copied buffer to the one that copies it, no step reads what `to` held before, or
     /// finds where elements of `to` lie. Nothing is written afterwards that its copy would not see.
-    fn allow(&self, program: &Program, copy: &Copied, to: BufferId) -> bool {
-        let writes = self.of(&self.writes, copy.from);
-        let held = writes.first().copied().unwrap_or(0)..=copy.last;
+    fn allows(&self, program: &Program, copy: &Copied, to: BufferId) -> bool {
+        let held = self.writers(copy.from).first().copied().unwrap_or(0)..=copy.last;
         let sizes: Vec<Variable> =
             self.sets.iter().filter(|(step, _)| held.contains(step)).map(|(_, variable)| *variable).collect();
         let layout = &program.buffer(to).layout;
-        writes.last().is_none_or(|step| *step < copy.last)
-            && !self.of(&self.reads, to).iter().any(|step| held.contains(step))
+        self.is_done(copy)
+            && !self.readers(to).iter().any(|step| held.contains(step))
             && !layout.strides.iter().chain([&layout.offset]).any(|dim| dim.uses_any(&sizes))
     }
 
-    /// Whether a buffer is written by copies of its parts only, which do not change afterwards.
-    fn write_nothing_else(&self, whole: BufferId, parts: &[&Copied]) -> bool {
-        let copies: u32 = parts.iter().map(|part| part.steps).sum();
-        let done = |part: &&Copied| self.of(&self.writes, part.from).last().is_none_or(|step| *step < part.last);
-        self.of(&self.writes, whole).len() == copies as usize && parts.iter().all(done)
+    /// Whether nothing is written to the copied buffer when it has been copied.
+    fn is_done(&self, copy: &Copied) -> bool {
+        self.writers(copy.from).last().is_none_or(|step| *step < copy.last)
+    }
+
+    /// Whether a buffer holds copies of its parts only, as they stay.
+    fn has_only(&self, whole: BufferId, parts: &[&Copied]) -> bool {
+        let copies: usize = parts.iter().map(|part| part.steps).sum();
+        self.writers(whole).len() == copies && parts.iter().all(|part| self.is_done(part))
     }
 }
 

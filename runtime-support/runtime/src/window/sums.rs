@@ -1,4 +1,4 @@
-//! Sums of all pixels: one row of outputs from many taps. The input is read once, in order; sums wait in the result.
+//! Sums of all pixels: one row of outputs from many taps. Blocks of pixels are summed apart, then their sums are added.
 use super::Divisor;
 use super::driver::WORK;
 use super::kernel::LIST;
@@ -109,7 +109,8 @@ impl<'c> Blocks<'c> {
         let whole = t2.extent == 1 || t2.a == step(t3.extent, t3.a);
         let (lines, count) = if whole { (1, t2.extent.saturating_mul(t3.extent)) } else { (t2.extent, t3.extent) };
         let lines = lines.saturating_mul(t0.extent).saturating_mul(t1.extent);
-        let blocks = match floor_div_usize(lines.saturating_mul(count), PIXELS) {
+        let most = if lines == 1 { count } else { lines };
+        let blocks = match floor_div_usize(lines.saturating_mul(count), PIXELS).min(most) {
             BLOCKS.. => BLOCKS,
             4.. => 4,
             2.. => 2,
@@ -118,19 +119,13 @@ impl<'c> Blocks<'c> {
         Blocks { c, lines, count, blocks }
     }
 
-    /// Lines and pixels of a block; there may be none.
+    /// Lines and pixels of a block: at least one.
     fn block(&self, block: usize) -> (Range<usize>, Range<usize>) {
         let share = |all: usize| {
             let at = |block: usize| floor_div_usize(all.saturating_mul(block), self.blocks);
             at(block)..at(block + 1)
         };
         if self.lines == 1 { (0..1, share(self.count)) } else { (share(self.lines), 0..self.count) }
-    }
-
-    /// Whether there are pixels in a block.
-    fn has(&self, block: usize) -> bool {
-        let (lines, pixels) = self.block(block);
-        !lines.is_empty() && !pixels.is_empty()
     }
 
     /// Where a line begins.
@@ -177,25 +172,21 @@ pub(super) unsafe fn run(job: &Job<'_>, cx: Cx<'_>, then: Option<Then<'_>>) {
         let cols = COLS.min(job.c.cols - column);
         let (a, sums) = (job.a.wrapping_add(column), job.out.wrapping_add(column));
         let work = blocks.lines.saturating_mul(blocks.count).saturating_mul(cols);
-        let parts = if cx.parts(work, WORK) > 1 { blocks.blocks } else { 1 };
+        let helped = if cx.parts(work, WORK) > 1 { cx } else { cx.alone() };
         let operands = Operands { a, sums: waiting.as_mut_ptr().cast() };
-        cx.split(parts, |range| {
+        helped.split(blocks.blocks, |range| {
             let operands = &operands;
-            for part in range {
-                for block in if parts == 1 { 0..blocks.blocks } else { part..part + 1 } {
-                    let sums = operands.sums.wrapping_add(block * COLS);
-                    // SAFETY: promised by the caller; every block has its own sums.
-                    unsafe { blocks.sum(cx, block, operands.a, (sums, cols)) };
-                }
+            for block in range {
+                let sums = operands.sums.wrapping_add(block * COLS);
+                // SAFETY: promised by the caller; every block has its own sums.
+                unsafe { blocks.sum(cx, block, operands.a, (sums, cols)) };
             }
         });
         // SAFETY: the result has so many columns, and no thread computes any more.
         let out = unsafe { core::slice::from_raw_parts_mut(sums, cols) };
-        let mut present = waiting.iter().enumerate().take(blocks.blocks).filter(|(block, _)| blocks.has(*block));
-        if let Some((_, first)) = present.next() {
-            out.iter_mut().zip(first).for_each(|(sum, first)| *sum = *first);
-        }
-        for (_, more) in present {
+        let [first, ..] = &waiting;
+        out.iter_mut().zip(first).for_each(|(sum, first)| *sum = *first);
+        for more in waiting.iter().take(blocks.blocks).skip(1) {
             out.iter_mut().zip(more).for_each(|(sum, more)| *sum += more);
         }
         if let Some(then) = then {
