@@ -56,6 +56,7 @@ models! {
     inverted_residual: "cases/group_convolution/inverted_residual/model.xml", 288, 1e-5, out0;
     depthwise: "cases/group_convolution/depthwise_bias_clamp/model.xml", 576, 1e-5, out0;
     minimal_filtering: "cases/minimal_filtering/epilogues/model.xml", 14688, 1e-4, out0;
+    minimal_filtering_of_volumes: "cases/minimal_filtering/volumes_with_residual/model.xml", 16000, 1e-4, out0;
     packed_rows: "cases/packed_rows/strided_convolution/model.xml", 4752, 1e-5, out0;
     chain: "cases/chain/stem_and_pool/model.xml", 12276, 1e-5, out0;
     dense: "cases/matmul/dense_gelu_dense/model.xml", 160, 1e-5, out0;

@@ -56,6 +56,7 @@ macro_rules! models {
 models! {
     digits: "../examples/digits/digits.xml", 64, probabilities;
     minimal_filtering: "cases/minimal_filtering/epilogues/model.xml", 14688, out0;
+    minimal_filtering_of_volumes: "cases/minimal_filtering/volumes_with_residual/model.xml", 16000, out0;
     packed_rows: "cases/packed_rows/strided_convolution/model.xml", 4752, out0;
     encoder_block: "cases/packed_rows/encoder_block/model.xml", 2600, out0;
     chain: "cases/chain/stem_and_pool/model.xml", 12276, out0;

@@ -414,7 +414,13 @@ impl<'a> Call<'a> {
 fn filtered(product: &TokenStream, winograd: &Winograd) -> TokenStream {
     let [y, x] = winograd.axes.map(Literal::usize_unsuffixed);
     let [tile, block, chunk] = [winograd.tile, winograd.block, winograd.chunk].map(Literal::usize_unsuffixed);
-    quote!(rt::Winograd { product: #product, axes: [#y, #x], tile: #tile, block: #block, chunk: #chunk })
+    let slices = match winograd.slices.map(|(axis, block)| [axis, block].map(Literal::usize_unsuffixed)) {
+        Some([axis, block]) => quote!(Some(rt::Slices { axis: #axis, block: #block })),
+        None => quote!(None),
+    };
+    quote!(rt::Winograd {
+        product: #product, axes: [#y, #x], slices: #slices, tile: #tile, block: #block, chunk: #chunk
+    })
 }
 
 /// Extents of axes.

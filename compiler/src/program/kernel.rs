@@ -116,9 +116,11 @@ impl Method {
 pub struct Winograd {
     /// Positions among the row axes of the axes along which the window slides.
     pub axes: [usize; 2],
+    /// For volumes: position of the axis of slices, and slices that are computed at once.
+    pub slices: Option<(usize, usize)>,
     /// Output pixels of a tile along each axis.
     pub tile: usize,
-    /// Tiles that are multiplied at once.
+    /// Tiles that are multiplied at once, in each slice.
     pub block: usize,
     /// Columns that are multiplied at once.
     pub chunk: usize,

@@ -1,16 +1,16 @@
 //! Walks blocks of tiles: transforms their data, multiplies position by position, transforms the sums back.
-use super::Winograd;
 #[cfg(feature = "threads")]
 use super::portions::portions;
 use super::transform::{Data, Finish, GROUP, Group, NO_GROUP, Pixels, Sums};
+use super::{Slices, Winograd};
 use crate::blocks::{blocks, blocks_mut};
 use crate::contraction::job::{Job, offset};
 use crate::contraction::kernel::LINE;
 use crate::contraction::packed::{PackedRows, Tiles, padded};
 use crate::contraction::packed_kernel::PackedSet;
-use crate::contraction::table::{BLOCK, Block, EMPTY, fill, step};
-use crate::contraction::{Contraction, Epilogue, RowAxis, Then, Tile};
-use crate::contraction::{packed_kernels, parts};
+use crate::contraction::table::{BLOCK, Block, EMPTY, Row, fill, step};
+use crate::contraction::{Bound, Contraction, Epilogue, RowAxis, Tap, Then, Tile};
+use crate::contraction::{kernels, packed_kernels, parts};
 use crate::cx::Cx;
 use crate::math::{ceil_div_usize, floor_div_usize, floor_mod_usize};
 #[cfg(feature = "threads")]
@@ -39,6 +39,8 @@ struct Run<'a> {
     tiles: [usize; 2],
     /// First valid input pixel along both axes, and the end; 0 is the first tap of output pixel 0.
     valid: [(usize, usize); 2],
+    /// The slices of the result that are computed at present.
+    slices: Range<usize>,
 }
 
 // SAFETY: all pointers are shared to be read, but for the working memory and the result, of which parts that run at the
@@ -95,19 +97,18 @@ pub(super) unsafe fn run(
         sums: sums_behind(shape, memory.0),
         tiles: [y, x].map(|axis| ceil_div_usize(c.rows[axis & 3].extent, shape.tile)),
         valid: [valid(c, y, 2), valid(c, x, 3)],
+        slices: 0..1,
     };
-    let images = floor_div_usize(c.m(), c.rows[y & 3].extent.saturating_mul(c.rows[x & 3].extent));
+    let slices = shape.slices.map_or(1, |slices| c.rows[usize::from(slices.axis) & 3].extent);
+    let pixels = c.rows[y & 3].extent.saturating_mul(c.rows[x & 3].extent);
+    let images = floor_div_usize(c.m(), pixels.saturating_mul(slices));
     let count = images.saturating_mul(run.tiles[0]).saturating_mul(run.tiles[1]);
-    // SAFETY: promised by the caller.
-    unsafe {
-        #[cfg(feature = "threads")]
-        if let Some((portions, block)) = portions(shape, run.cx.threads(), memory, count) {
-            return match block < count {
-                true => run.apart(&portions, block, count, epilogue.then),
-                false => run.by_columns(&portions, count, epilogue.then),
-            };
-        }
-        run.blocks(0..count, epilogue.then);
+    let mut first = 0;
+    while first < slices {
+        let end = slices.min(first + shape.slices());
+        // SAFETY: promised by the caller.
+        unsafe { Run { slices: first..end, ..run }.all(memory, count, epilogue.then) };
+        first = end;
     }
 }
 
@@ -122,7 +123,8 @@ fn axes(shape: &Winograd) -> [usize; 2] {
 
 /// Input pixels along an axis that the convolution reads: all that some output pixel's tap reaches, but the padding.
 fn valid(c: &Contraction, row: usize, tap: u8) -> (usize, usize) {
-    let (mut first, mut end) = (0, c.rows[row & 3].extent.saturating_add(2));
+    let reach = c.taps[usize::from(tap) & 3].extent.saturating_sub(1);
+    let (mut first, mut end) = (0, c.rows[row & 3].extent.saturating_add(reach));
     for bound in c.bounds.iter().filter(|bound| bound.limit != 0 && bound.tap == tap) {
         first = first.max(bound.offset.saturating_neg().max(0) as usize);
         end = end.min((bound.limit as isize).saturating_sub(bound.offset).max(0) as usize);
@@ -131,6 +133,26 @@ fn valid(c: &Contraction, row: usize, tap: u8) -> (usize, usize) {
 }
 
 impl Run<'_> {
+    /// All tiles of the present slices, of which there are `count` in each, with working memory of a start and so many
+    /// floats.
+    ///
+    /// # Safety
+    /// The descriptor fits all operands.
+    #[cfg_attr(not(feature = "threads"), allow(unused_variables))]
+    unsafe fn all(&self, memory: (*mut f32, usize), count: usize, then: Option<Then<'_>>) {
+        // SAFETY: promised by the caller.
+        unsafe {
+            #[cfg(feature = "threads")]
+            if let Some((portions, block)) = portions(self.shape, self.cx.threads(), memory, count) {
+                return match block < count {
+                    true => self.apart(&portions, block, count, then),
+                    false => self.by_columns(&portions, count, then),
+                };
+            }
+            self.blocks(0..count, then);
+        }
+    }
+
     /// Tiles in blocks of equal size, each with the help of all threads.
     ///
     /// # Safety
@@ -155,7 +177,8 @@ impl Run<'_> {
         let shape = Winograd { block, ..*self.shape };
         self.cx.split(ceil_div_usize(count, shape.block), |blocks| {
             portions.lend(|data| {
-                let run = Run { shape: &shape, cx: self.cx.alone(), data, sums: sums_behind(&shape, data), ..*self };
+                let (cx, slices, sums) = (self.cx.alone(), self.slices.clone(), sums_behind(&shape, data));
+                let run = Run { shape: &shape, cx, data, sums, slices, ..*self };
                 let tiles = blocks.start * shape.block..count.min(blocks.end * shape.block);
                 // SAFETY: promised by the caller; blocks have tiles of their own, and the portion is lent.
                 unsafe { run.blocks(tiles, then) };
@@ -174,7 +197,8 @@ impl Run<'_> {
         let at = |part: usize| floor_div_usize(chunks * part, parts);
         self.cx.split(parts, |range| {
             portions.lend(|data| {
-                let run = Run { cx: self.cx.alone(), data, sums: sums_behind(self.shape, data), ..*self };
+                let (cx, slices, sums) = (self.cx.alone(), self.slices.clone(), sums_behind(self.shape, data));
+                let run = Run { cx, data, sums, slices, ..*self };
                 // SAFETY: promised by the caller; parts have columns of their own, and the portion is lent.
                 unsafe {
                     run.transform(0, count);
@@ -201,17 +225,19 @@ impl Run<'_> {
         }
     }
 
-    /// Transforms the data of n tiles.
+    /// Transforms the data of n tiles, in all slices that the present ones of the result read.
     ///
     /// # Safety
     /// As `block`.
     unsafe fn transform(&self, first: usize, n: usize) {
-        let c = &self.shape.product;
-        let work = self.shape.positions().saturating_mul(n).saturating_mul(c.depth);
-        self.split(n, self.cx.parts(work, MOVED), &|tiles| {
+        let (c, slices) = (&self.shape.product, self.data_slices());
+        let count = n.saturating_mul(slices.len());
+        let work = self.shape.positions().saturating_mul(count).saturating_mul(c.depth);
+        self.split(count, self.cx.parts(work, MOVED), &|tiles| {
             for i in tiles {
-                let pixels = self.pixels(&self.place(first + i));
-                let (to, step) = self.row(i, n);
+                let slice = slices.start + floor_div_usize(i, n);
+                let pixels = self.pixels(&self.place(first + floor_mod_usize(i, n), slice));
+                let (to, step) = self.row((slice - self.slices.start) * n + floor_mod_usize(i, n), n);
                 let plane = self.shape.data_plane();
                 self.cx.dispatch(Data { tile: self.shape.tile, pixels: &pixels, channels: c.depth, to, step, plane });
             }
@@ -228,23 +254,37 @@ impl Run<'_> {
             let column = chunk * self.shape.chunk;
             let width = self.shape.width(column);
             // SAFETY: promised by the caller; chunks before this one are whole.
-            unsafe { self.multiply(n, width, positions * column * c.depth) };
+            unsafe { self.multiply(n, width, positions * column * self.shape.sum()) };
             let end = c.cols.min(column + self.shape.chunk);
-            let work = positions.saturating_mul(n).saturating_mul(width);
-            self.split(n, self.cx.parts(work, MOVED), &|tiles| {
+            let count = n.saturating_mul(self.slices.len());
+            let work = positions.saturating_mul(count).saturating_mul(width);
+            self.split(count, self.cx.parts(work, MOVED), &|tiles| {
                 let mut group = NO_GROUP;
                 for i in tiles {
+                    let place = self.place(first + floor_mod_usize(i, n), self.slices.start + floor_div_usize(i, n));
                     // SAFETY: promised by the caller; tiles are disjoint.
-                    unsafe { self.restore(&self.place(first + i), i, (column, end, width), &mut group, then) };
+                    unsafe { self.restore(&place, i, (column, end, width), &mut group, then) };
                 }
             });
         }
     }
 
+    /// The slices of the data, from the first tap of slice 0 on, that the present slices of the result read.
+    fn data_slices(&self) -> Range<usize> {
+        let Some(Slices { axis, .. }) = self.shape.slices else { return 0..1 };
+        let (first, end) = valid(&self.shape.product, axis.into(), 1);
+        let reach = self.shape.product.taps[1].extent.saturating_sub(1);
+        let end = end.min(self.slices.end.saturating_add(reach));
+        self.slices.start.max(first).min(end)..end
+    }
+
     /// Where the transformed data of tile number i of n begins in the first plane, packed as the rows of a product; and the
-    /// distance of its chunks.
+    /// distance of its chunks. Tiles of slices follow each other as they are.
     fn row(&self, i: usize, n: usize) -> (*mut f32, usize) {
         let depth = padded(self.shape.product.depth);
+        if self.shape.slices.is_some() {
+            return (self.data.wrapping_add(i * depth), LINE);
+        }
         let (first, i) = (floor_div_usize(i, BLOCK) * BLOCK, floor_mod_usize(i, BLOCK));
         let rows = Tiles { rows: BLOCK.min(n - first), most: self.most }.around(i);
         let at = (first + rows.start) * depth + (i - rows.start) * LINE;
@@ -256,43 +296,75 @@ impl Run<'_> {
     /// # Safety
     /// As `block`.
     unsafe fn multiply(&self, n: usize, width: usize, w: usize) {
-        let c = &self.shape.product;
-        let row = RowAxis { extent: n, a: 0, out: width, residual: 0 };
-        let rows = [RowAxis::ONE, RowAxis::ONE, RowAxis::ONE, row];
-        let c = Contraction { rows, depth: c.depth, cols: width, panel: c.panel, ..Contraction::NEW };
+        let c = self.position(n, width);
         let mut block: Block = EMPTY;
         let mut first = 0;
-        while first < n {
-            let count = BLOCK.min(n - first);
+        while first < c.m() {
+            let count = BLOCK.min(c.m() - first);
             fill(&c, &mut block, first, count);
-            let work = self.shape.positions().saturating_mul(count).saturating_mul(width).saturating_mul(c.depth);
+            let work = self.shape.positions().saturating_mul(count).saturating_mul(width).saturating_mul(c.k());
             let rows = block.get(..count).unwrap_or_default();
             self.split(self.shape.positions(), self.cx.parts(work, MULTIPLIED), &|positions| {
                 for position in positions {
-                    let job = Job {
-                        c: &c,
-                        batch: [0; 2],
-                        a: core::ptr::null(),
-                        w: self.w.wrapping_add(w + position * width * c.depth),
-                        out: self.sums.wrapping_add(position * self.shape.sums_plane()),
-                        bias: core::ptr::null(),
-                        residual: core::ptr::null(),
-                        accumulate: false,
-                        in_place: false,
-                        clamp: None,
-                        rows_are_apart: true,
-                        back: false,
-                        steps: None,
-                    };
-                    let at = self.data.wrapping_add(position * self.shape.data_plane() + first * padded(c.depth));
-                    let most = self.most;
-                    let packed =
-                        PackedRows { job: &job, rows, first_row: first, at, k: 0..c.depth, most, direct: None };
-                    // SAFETY: data, sums and weights have the block's rows and columns.
-                    unsafe { packed.all(self.sets) };
+                    // SAFETY: promised by the caller.
+                    unsafe { self.product(&c, (first, rows), position, w) };
                 }
             });
             first += count;
+        }
+    }
+
+    /// The product of one position: a matrix product of tiles, or a convolution along slices.
+    fn position(&self, n: usize, width: usize) -> Contraction {
+        let (c, depth) = (&self.shape.product, padded(self.shape.product.depth));
+        let tiles = RowAxis { extent: n, a: depth as isize, out: width, residual: 0 };
+        let one = Contraction { depth: c.depth, cols: width, panel: c.panel, ..Contraction::NEW };
+        let Some(Slices { axis, .. }) = self.shape.slices else {
+            return Contraction { rows: [RowAxis::ONE, RowAxis::ONE, RowAxis::ONE, tiles], ..one };
+        };
+        let a = n.wrapping_mul(depth) as isize;
+        let slices = RowAxis { extent: self.slices.len(), a, out: n.wrapping_mul(width), residual: 0 };
+        let bounds = c.bounds.map(|bound| match bound.row == axis {
+            true => Bound { row: 2, tap: 3, offset: bound.offset.saturating_add(self.slices.start as isize), ..bound },
+            false => Bound::NONE,
+        });
+        Contraction {
+            rows: [RowAxis::ONE, RowAxis::ONE, slices, tiles],
+            taps: [Tap::ONE, Tap::ONE, Tap::ONE, Tap { extent: c.taps[1].extent, a }],
+            bounds,
+            ..one
+        }
+    }
+
+    /// Some rows of the product of one position, tabled from the first on.
+    ///
+    /// # Safety
+    /// As `multiply`.
+    unsafe fn product(&self, c: &Contraction, (first, rows): (usize, &[Row]), position: usize, w: usize) {
+        let data = self.data.wrapping_add(position * self.shape.data_plane());
+        let job = Job {
+            c,
+            batch: [0; 2],
+            a: data,
+            w: self.w.wrapping_add(w + position * c.cols * c.k()),
+            out: self.sums.wrapping_add(position * self.shape.sums_plane()),
+            bias: core::ptr::null(),
+            residual: core::ptr::null(),
+            accumulate: false,
+            in_place: false,
+            clamp: None,
+            rows_are_apart: true,
+            back: false,
+            steps: None,
+        };
+        // SAFETY: data, sums and weights have the block's rows and columns.
+        unsafe {
+            if self.shape.slices.is_some() {
+                return job.panels(kernels::of(self.cx.isa()), (first, rows), 0..c.cols, None);
+            }
+            let at = data.wrapping_add(first * padded(c.depth));
+            let most = self.most;
+            PackedRows { job: &job, rows, first_row: first, at, k: 0..c.depth, most, direct: None }.all(self.sets);
         }
     }
 
@@ -353,19 +425,20 @@ impl Run<'_> {
         }
     }
 
-    /// Tile number `index` of all images.
-    fn place(&self, index: usize) -> Place {
+    /// Tile number `index` of a slice of all images.
+    fn place(&self, index: usize, slice: usize) -> Place {
         let (c, [y, x]) = (&self.shape.product, axes(self.shape));
         let (rest, tx) = (floor_div_usize(index, self.tiles[1]), floor_mod_usize(index, self.tiles[1]));
         let (mut image, ty) = (floor_div_usize(rest, self.tiles[0]), floor_mod_usize(rest, self.tiles[0]));
         let first = [ty, tx].map(|t| t * self.shape.tile);
+        let slices = self.shape.slices.map(|slices| usize::from(slices.axis));
         let mut place = Place { first, a: 0, out: 0, residual: 0, row: 0 };
         let mut below = c.rows[x & 3].extent;
         for axis in (0..x).rev() {
             let row = c.rows[axis & 3];
             if axis != y {
-                let i = floor_mod_usize(image, row.extent);
-                image = floor_div_usize(image, row.extent);
+                let i = if slices == Some(axis) { slice } else { floor_mod_usize(image, row.extent) };
+                image = if slices == Some(axis) { image } else { floor_div_usize(image, row.extent) };
                 place.a = place.a.wrapping_add(step(i, row.a));
                 place.out = place.out.wrapping_add(i.wrapping_mul(row.out));
                 place.residual = place.residual.wrapping_add(i.wrapping_mul(row.residual));

@@ -4,6 +4,9 @@
 //! the weights are transformed, multiplied position by position (a matrix product over channels per position), and the
 //! sums are transformed back. Weights are transformed when they are packed. Rounding errors are a small multiple of the
 //! direct sum's.
+//!
+//! Convolutions of volumes are filtered in every slice; position by position, the products of a slice's neighbours are
+//! added up, which is a convolution along the slices.
 mod driver;
 mod pack;
 #[cfg(feature = "threads")]
@@ -24,6 +27,15 @@ use crate::raw::{Dst, Extent, Src};
 /// a vector, because the last tile's sums are read by whole vectors.
 const GAP: usize = 16;
 
+/// The slices of a volume, along which tap axis 1 slides.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Slices {
+    /// Their row axis, slower than those of the slices' pixels.
+    pub axis: u8,
+    /// Slices of the result that are computed at once.
+    pub block: usize,
+}
+
 /// A convolution that is computed by minimal filtering. Plain data, so that generated code writes it as a `const`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Winograd {
@@ -31,9 +43,11 @@ pub struct Winograd {
     pub product: Contraction,
     /// The row axes along which tap axes 2 and 3 slide: neighbours, which only axes of extent 1 follow.
     pub axes: [u8; 2],
+    /// For convolutions of volumes; without them, tap axis 1 has one index.
+    pub slices: Option<Slices>,
     /// Output pixels of a tile along each axis: 2 or 4.
     pub tile: usize,
-    /// Tiles that are multiplied at once.
+    /// Tiles that are multiplied at once, in every slice of a block of them.
     pub block: usize,
     /// Columns that are multiplied at once; a multiple of the panel.
     pub chunk: usize,
@@ -50,7 +64,7 @@ impl Winograd {
     /// Floats of the transformed and packed weights. Saturates.
     #[must_use]
     pub const fn weights_len(&self) -> usize {
-        packed_len(self.product.cols, self.product.depth, self.product.panel).saturating_mul(self.positions())
+        packed_len(self.product.cols, self.sum(), self.product.panel).saturating_mul(self.positions())
     }
 
     /// Floats of working memory. Saturates.
@@ -59,14 +73,42 @@ impl Winograd {
         self.data_plane().saturating_add(self.sums_plane()).saturating_mul(self.positions())
     }
 
+    /// Products of a sum at one position.
+    const fn sum(&self) -> usize {
+        self.product.taps[1].extent.saturating_mul(self.product.depth)
+    }
+
+    /// Slices of a block of the result.
+    const fn slices(&self) -> usize {
+        match self.slices {
+            Some(slices) => slices.block,
+            None => 1,
+        }
+    }
+
+    /// Slices of the data that a block of the result reads.
+    const fn data_slices(&self) -> usize {
+        self.slices().saturating_add(self.product.taps[1].extent).saturating_sub(1)
+    }
+
+    /// Floats of the transformed data of one tile, in all slices of a block, at one position.
+    const fn data_len(&self) -> usize {
+        self.data_slices().saturating_mul(padded(self.product.depth))
+    }
+
+    /// Floats of the sums of one tile, in all slices of a block, at one position.
+    const fn sums_len(&self) -> usize {
+        self.slices().saturating_mul(self.width(0))
+    }
+
     /// Floats of the transformed data of one position.
     const fn data_plane(&self) -> usize {
-        self.block.saturating_mul(padded(self.product.depth)).saturating_add(GAP)
+        self.block.saturating_mul(self.data_len()).saturating_add(GAP)
     }
 
     /// Floats of the sums of one position.
     const fn sums_plane(&self) -> usize {
-        self.block.saturating_mul(self.width(0)).saturating_add(GAP)
+        self.block.saturating_mul(self.sums_len()).saturating_add(GAP)
     }
 
     /// Chunks of columns.
@@ -111,7 +153,7 @@ impl Winograd {
             && c.batches[0].extent == 1
             && c.batches[1].extent == 1
             && is_one(taps[0])
-            && is_one(taps[1])
+            && self.has_slices()
             && taps[2].extent == 3
             && taps[3].extent == 3
             && c.rows[(y & 3) as usize].a == taps[2].a
@@ -121,9 +163,24 @@ impl Winograd {
             && self.has_bound(&c.bounds[2])
     }
 
-    /// Whether a bound is that of one of the two axes.
+    /// Whether tap axis 1 has one index, or slides without gaps along its row axis.
+    const fn has_slices(&self) -> bool {
+        let (c, tap) = (&self.product, self.product.taps[1]);
+        match self.slices {
+            None => is_one(tap),
+            Some(Slices { axis, block }) => {
+                block > 0 && tap.extent > 0 && axis < self.axes[0] && c.rows[(axis & 3) as usize].a == tap.a
+            }
+        }
+    }
+
+    /// Whether a bound is that of one of the axes.
     const fn has_bound(&self, bound: &Bound) -> bool {
-        let axes = bound.row == self.axes[0] && bound.tap == 2 || bound.row == self.axes[1] && bound.tap == 3;
+        let slices = match self.slices {
+            Some(slices) => bound.row == slices.axis && bound.tap == 1,
+            None => false,
+        };
+        let axes = bound.row == self.axes[0] && bound.tap == 2 || bound.row == self.axes[1] && bound.tap == 3 || slices;
         bound.limit == 0 || axes && bound.stride == 1 && bound.dilation == 1
     }
 

@@ -1,6 +1,5 @@
 //! The division of tiles among threads that compute blocks alone.
 use super::{GAP, Winograd};
-use crate::contraction::packed::padded;
 use crate::math::{ceil_div_usize, floor_div_usize};
 use crate::portions::Portions;
 
@@ -19,12 +18,12 @@ pub(super) fn portions(
     if count <= shape.block {
         return (shape.chunks() >= threads && shape.scratch_len() <= portions.len).then_some((portions, count));
     }
-    let tile = padded(shape.product.depth).checked_add(shape.width(0))?;
+    let tile = shape.data_len().checked_add(shape.sums_len())?;
     let most =
         floor_div_usize(floor_div_usize(portions.len, shape.positions()).checked_sub(2 * GAP)?, tile).min(shape.block);
     // As many blocks as all threads finish at the same time.
     let rounds = ceil_div_usize(count, most.saturating_mul(threads));
     let block = ceil_div_usize(count, rounds.saturating_mul(threads));
     let fits = Winograd { block, ..*shape }.scratch_len() <= portions.len;
-    (block >= LEAST && fits).then_some((portions, block))
+    (block.saturating_mul(shape.slices()) >= LEAST && fits).then_some((portions, block))
 }

@@ -8,12 +8,13 @@ use crate::view::View;
 use core::sync::atomic::{AtomicUsize, Ordering};
 use std::vec;
 
-/// A random convolution over images in NHWC, the lengths of its operands, and height and width of the result.
+/// A random convolution over images in NHWC or NDHWC, the lengths of its operands, and slices, height and width of the
+/// result.
 struct Case {
     shape: Winograd,
     a_len: usize,
     out_len: usize,
-    size: [usize; 2],
+    size: [usize; 3],
 }
 
 fn random(r: &mut Random) -> Case {
@@ -25,47 +26,54 @@ fn random(r: &mut Random) -> Case {
     let (oh, ow) = (oh.max(1), ow.max(1));
     let images = 1 + r.below(3);
     let panel = [16, 32][r.below(2)];
-    let (line, pixel) = ((w * depth) as isize, depth as isize);
+    let (slice, line, pixel) = ((h * w * depth) as isize, (w * depth) as isize, depth as isize);
+    // Slices, of which a window covers several; fewer of the result than would fit, or more padding than slices.
+    let (taps, pad_slices, block) = (1 + r.below(4), r.below(4), 1 + r.below(4));
+    let slices = if r.below(2) == 0 { None } else { Some(Slices { axis: 1, block }) };
+    let (d, taps, pad_slices) = if slices.is_some() { (taps + r.below(4), taps, pad_slices) } else { (1, 1, 0) };
+    let od = (d + 2 * pad_slices + 1 - taps).saturating_sub(r.below(2)).max(1);
     let bound = |row, tap, pad: usize, limit| match pad {
         0 => Bound::NONE,
         _ => Bound { row, tap, stride: 1, dilation: 1, offset: -(pad as isize), limit },
     };
     let product = Contraction {
         rows: [
-            RowAxis { extent: images, a: line * h as isize, out: oh * ow * cols, residual: oh * ow * cols },
+            RowAxis { extent: images, a: slice * d as isize, out: od * oh * ow * cols, residual: od * oh * ow * cols },
+            RowAxis { extent: od, a: slice, out: oh * ow * cols, residual: oh * ow * cols },
             RowAxis { extent: oh, a: line, out: ow * cols, residual: ow * cols },
             RowAxis { extent: ow, a: pixel, out: cols, residual: cols },
-            RowAxis::ONE,
         ],
-        taps: [Tap::ONE, Tap::ONE, Tap { extent: 3, a: line }, Tap { extent: 3, a: pixel }],
-        bounds: [bound(1, 2, pad[0], h), bound(2, 3, pad[1], w), Bound::NONE],
-        a_offset: -(pad[0] as isize) * line - pad[1] as isize * pixel,
+        taps: [Tap::ONE, Tap { extent: taps, a: slice }, Tap { extent: 3, a: line }, Tap { extent: 3, a: pixel }],
+        bounds: [bound(2, 2, pad[0], h), bound(3, 3, pad[1], w), bound(1, 1, pad_slices, d)],
+        a_offset: -(pad_slices as isize) * slice - pad[0] as isize * line - pad[1] as isize * pixel,
         depth,
         cols,
         panel,
         ..Contraction::NEW
     };
     let tile = [2, 4][r.below(2)];
-    let shape = Winograd { product, axes: [1, 2], tile, block: 1 + r.below(20), chunk: panel * (1 + r.below(3)) };
-    Case { shape, a_len: images * h * w * depth, out_len: images * oh * ow * cols, size: [oh, ow] }
+    let (block, chunk) = (1 + r.below(20), panel * (1 + r.below(3)));
+    let shape = Winograd { product, axes: [2, 3], slices, tile, block, chunk };
+    Case { shape, a_len: images * d * h * w * depth, out_len: images * od * oh * ow * cols, size: [od, oh, ow] }
 }
 
 impl Case {
     /// Value and sum of magnitudes of one output element before the epilogue.
     fn definition(&self, a: &[f32], w: &[f32], m: usize, n: usize) -> (f64, f64) {
-        let (c, [oh, ow]) = (&self.shape.product, self.size);
-        let (image, y, x) = (m / ow / oh, m / ow % oh, m % ow);
+        let (c, [od, oh, ow]) = (&self.shape.product, self.size);
+        let (image, z, y, x) = (m / ow / oh / od, m / ow / oh % od, m / ow % oh, m % ow);
         let (mut sum, mut magnitude) = (0.0, 0.0);
-        for tap in 0..9 {
-            let (ky, kx) = (tap / 3, tap % 3);
+        for tap in 0..9 * c.taps[1].extent {
+            let (kz, ky, kx) = (tap / 9, tap / 3 % 3, tap % 3);
             let inside = |i: usize, b: &Bound| b.limit == 0 || (0..b.limit as isize).contains(&(i as isize + b.offset));
-            if !inside(y + ky, &c.bounds[0]) || !inside(x + kx, &c.bounds[1]) {
+            if !inside(y + ky, &c.bounds[0]) || !inside(x + kx, &c.bounds[1]) || !inside(z + kz, &c.bounds[2]) {
                 continue;
             }
             let at = c.a_offset
                 + image as isize * c.rows[0].a
-                + (y + ky) as isize * c.rows[1].a
-                + (x + kx) as isize * c.rows[2].a;
+                + (z + kz) as isize * c.rows[1].a
+                + (y + ky) as isize * c.rows[2].a
+                + (x + kx) as isize * c.rows[3].a;
             for d in 0..c.depth {
                 let product = f64::from(a[at as usize + d]) * f64::from(w[(tap * c.depth + d) * c.cols + n]);
                 sum += product;
@@ -82,7 +90,7 @@ fn random_convolutions_match_the_definition_on_every_isa() {
     for number in 0..200 {
         let case = random(&mut r);
         let (shape, c) = (&case.shape, &case.shape.product);
-        let (a, w) = (r.floats(case.a_len), r.floats(9 * c.depth * c.cols));
+        let (a, w) = (r.floats(case.a_len), r.floats(9 * shape.sum() * c.cols));
         let (bias, residual, old) = (r.floats(c.cols), r.floats(case.out_len), r.floats(case.out_len));
         let mut packed = vec![0.0; shape.weights_len()];
         pack_winograd(shape, &mut packed, |tap, d, n| w[(tap * c.depth + d) * c.cols + n]);
@@ -132,7 +140,7 @@ fn random_convolutions_match_the_definition_on_every_isa() {
                 want = if closure { want * 2.0 + 1.0 } else { want };
                 let error = (f64::from(*out) - want).abs();
                 // Border pixels have few products of their own, but share the errors of their tile.
-                let scale = magnitude + 9.0 * c.depth as f64 + 4.0;
+                let scale = magnitude + 9.0 * shape.sum() as f64 + 4.0;
                 assert!(error <= 2e-5 * scale, "case {number} {:?} {m} {n}: {out} not {want}\n{shape:?}", cx.isa());
             }
         }
@@ -147,16 +155,16 @@ fn errors_are_as_documented() {
         let (line, pixel) = (((size + 2) * depth) as isize, depth as isize);
         let row = |a, out| RowAxis { extent: size, a, out, residual: out };
         let product = Contraction {
-            rows: [RowAxis::ONE, row(line, size * cols), row(pixel, cols), RowAxis::ONE],
+            rows: [RowAxis::ONE, RowAxis::ONE, row(line, size * cols), row(pixel, cols)],
             taps: [Tap::ONE, Tap::ONE, Tap { extent: 3, a: line }, Tap { extent: 3, a: pixel }],
             depth,
             cols,
             panel: 16,
             ..Contraction::NEW
         };
-        let shape = Winograd { product, axes: [1, 2], tile, block: 16, chunk: 16 };
+        let shape = Winograd { product, axes: [2, 3], slices: None, tile, block: 16, chunk: 16 };
         let (a_len, out_len) = ((size + 2) * (size + 2) * depth, size * size * cols);
-        let case = Case { shape, a_len, out_len, size: [size; 2] };
+        let case = Case { shape, a_len, out_len, size: [1, size, size] };
         let mut r = Random(7);
         let (a, w) = (r.floats(a_len), r.floats(9 * depth * cols));
         let mut packed = vec![0.0; shape.weights_len()];
@@ -177,7 +185,7 @@ fn errors_are_as_documented() {
 fn what_does_not_fit_does_nothing() {
     let mut r = Random(99);
     let mut case = random(&mut r);
-    while case.shape.product.bounds[0].limit == 0 {
+    while case.shape.product.bounds.iter().any(|bound| bound.limit == 0) {
         case = random(&mut r);
     }
     let (shape, a) = (case.shape, r.floats(case.a_len));
@@ -195,15 +203,22 @@ fn what_does_not_fit_does_nothing() {
         with(&|s| s.block = usize::MAX),
         with(&|s| s.chunk += 1),
         with(&|s| s.chunk = 0),
-        with(&|s| s.axes = [2, 1]),
-        with(&|s| s.axes = [1, 200]),
+        with(&|s| s.axes = [3, 2]),
+        with(&|s| s.axes = [2, 200]),
         with(&|s| s.axes = [255, 0]),
         with(&|s| s.product.taps[2].extent = 5),
         with(&|s| s.product.taps[3].a *= 2),
         with(&|s| s.product.bounds[0].dilation = 2),
-        with(&|s| s.product.bounds[0].row = 2),
-        with(&|s| s.product.rows[3].extent = 2),
-        with(&|s| s.product.rows[1].extent += 100),
+        with(&|s| s.product.bounds[0].row = 3),
+        with(&|s| s.product.bounds[2].stride = 2),
+        with(&|s| s.product.bounds[2].row = 0),
+        with(&|s| s.product.rows[2].extent += 100),
+        with(&|s| s.slices = None),
+        with(&|s| s.slices = Some(Slices { axis: 2, block: 1 })),
+        with(&|s| s.slices = Some(Slices { axis: 0, block: 1 })),
+        with(&|s| s.slices = Some(Slices { axis: 1, block: 0 })),
+        with(&|s| s.slices = Some(Slices { axis: 1, block: usize::MAX })),
+        with(&|s| s.slices = Some(Slices { axis: 200, block: 1 })),
         with(&|s| s.product.cols += 32),
         with(&|s| s.product.depth = usize::MAX / 2),
         with(&|s| s.product.batches[0].extent = 2),

@@ -18,18 +18,33 @@ const CACHE: usize = 1024 * 1024;
 /// Bytes of it that transformed data and sums may take while weights stream through it.
 const STREAMED: usize = CACHE * 5 / 8;
 
+/// Slices of the result in a block, where there are as many: fewer would transform most data twice.
+const LEAST_SLICES: usize = 4;
+
 /// Blocks, or parts of a single one, for which there is working memory: threads compute them apart from each other.
 const PORTIONS: usize = 2;
 
 /// A convolution of the form.
 pub(super) struct Form {
-    /// Positions among the row axes of the axes along which tap axes 0 and 1 slide.
+    /// Positions among the row axes of the axes along which the last two tap axes slide.
     axes: [usize; 2],
+    /// Of volumes.
+    slices: Option<Slices>,
     images: i64,
     height: i64,
     width: i64,
     depth: i64,
     columns: i64,
+}
+
+/// Slices of a volume.
+struct Slices {
+    /// Position of their axis among the row axes.
+    axis: usize,
+    /// Of the result.
+    count: i64,
+    /// Over which a window extends.
+    taps: i64,
 }
 
 /// Transformed weights, and blocks, for tiles of so many pixels along each axis.
@@ -68,41 +83,54 @@ pub(super) fn contraction(
 }
 
 /// The form that the kernel takes: constant weights, two tap axes of extent 3 that slide without gaps along the last two
-/// row axes, and constant sizes but for those of the image.
+/// row axes, before them at most one that slides along slices, and constant sizes but for those of the image.
 pub(super) fn form(program: &Program, kernel: &Kernel, d: &Description) -> Option<Form> {
     let KernelKind::Contraction { weights, .. } = &kernel.kind else { return None };
     program.buffer(kernel.buffer_of(*weights)?).constant()?;
-    let [first, second] = d.taps.as_slice() else { return None };
+    let [slices @ .., first, second] = d.taps.as_slice() else { return None };
     if !d.batches.iter().all(|axis| axis.extent.is(1)) {
         return None;
     }
     let last = d.rows.iter().rposition(|axis| !axis.extent.is(1))?;
     let axes = [last.checked_sub(1)?, last];
     for (i, tap) in [first, second].into_iter().enumerate() {
-        let row = d.rows.get(axes[i])?;
-        let slides = tap.extent.is(3) && tap.strides.data == row.strides.data;
-        let own = |bound: &&WindowBound| bound.row == Some(axes[i]) || bound.tap == Some(i);
-        let whole = |bound: &WindowBound| {
-            (bound.row, bound.tap, bound.stride, bound.dilation) == (Some(axes[i]), Some(i), 1, 1)
-        };
-        if !slides || !d.bounds.iter().filter(own).all(whole) {
+        if !tap.extent.is(3) || !slides(d, axes[i], slices.len() + i) {
             return None;
         }
     }
-    if d.bounds.iter().any(|bound| bound.row.is_none() && bound.tap.is_none()) {
+    if d.bounds.iter().any(|bound| bound.row.is_none() || bound.tap.is_none()) {
         return None;
     }
     let size = |axis: usize| d.rows.get(axis).map(|axis| axis.extent.upper_bound());
-    let images: Vec<Dim> = d.rows[..axes[0]].iter().map(|axis| axis.extent.clone()).collect();
+    let slices = match slices {
+        [] => None,
+        [tap] => {
+            let axis = (0..axes[0]).find(|axis| slides(d, *axis, 0))?;
+            Some(Slices { axis, count: size(axis)?, taps: tap.extent.as_const()? })
+        }
+        _ => return None,
+    };
+    let is_image = |i: &usize| slices.as_ref().is_none_or(|slices| slices.axis != *i);
+    let images: Vec<Dim> = (0..axes[0]).filter(is_image).map(|i| d.rows[i].extent.clone()).collect();
     let columns: Vec<Dim> = d.columns.iter().map(|axis| axis.extent.clone()).collect();
     Some(Form {
         axes,
+        slices,
         images: product(&images).upper_bound(),
         height: size(axes[0])?,
         width: size(axes[1])?,
         depth: d.depth.as_ref()?.extent.as_const()?,
         columns: product(&columns).as_const()?,
     })
+}
+
+/// Whether a tap axis slides along a row axis one element at a time, and no bound is about one of them alone.
+fn slides(d: &Description, row: usize, tap: usize) -> bool {
+    let own = |bound: &&WindowBound| bound.row == Some(row) || bound.tap == Some(tap);
+    let whole =
+        |bound: &WindowBound| (bound.row, bound.tap, bound.stride, bound.dilation) == (Some(row), Some(tap), 1, 1);
+    let steps = d.taps.get(tap).zip(d.rows.get(row));
+    steps.is_some_and(|(tap, row)| tap.strides.data == row.strides.data) && d.bounds.iter().filter(own).all(whole)
 }
 
 impl Form {
@@ -112,30 +140,53 @@ impl Form {
         self.images.saturating_mul(along(self.height)).saturating_mul(along(self.width))
     }
 
+    /// Slices over which a window extends.
+    fn taps(&self) -> i64 {
+        self.slices.as_ref().map_or(1, |slices| slices.taps)
+    }
+
     /// Blocks of equal size, such that transformed data and sums stay in the second-level cache beside the weights.
     fn blocks(&self, tile: i64, panel: usize, scratch: BufferId) -> Winograd {
         let positions = (tile + 2) as usize * (tile + 2) as usize;
-        let [tiles, depth, columns] =
-            [self.tiles(tile), self.depth, self.columns].map(|n| usize::try_from(n).unwrap_or(usize::MAX).max(1));
+        let [tiles, depth, columns, taps] = [self.tiles(tile), self.depth, self.columns, self.taps()]
+            .map(|n| usize::try_from(n).unwrap_or(usize::MAX).max(1));
         let plane = 4 * positions;
-        let weights = plane.saturating_mul(depth).saturating_mul(columns);
+        let weights = plane.saturating_mul(depth).saturating_mul(columns).saturating_mul(taps);
         let room = CACHE.saturating_sub(weights).max(CACHE / 4);
         let room = if weights > CACHE * 3 / 4 { STREAMED } else { room };
-        let most = (room / plane / depth.saturating_add(panel)).max(TILE_ROWS);
+        // Floats of a position: of a tile, in all slices of a block.
+        let floats = room / plane;
+        let slices = self.slices_of_block(tiles, floats / depth.saturating_add(panel));
+        let [read, written] = [slices.saturating_add(taps - 1), slices];
+        let each = read.saturating_mul(depth).saturating_add(written.saturating_mul(panel));
+        let most = (floats / each).max(TILE_ROWS.div_ceil(slices));
         let block = tiles.div_ceil(tiles.div_ceil(most));
-        let left = room.saturating_sub(plane.saturating_mul(block).saturating_mul(depth));
+        let left = floats.saturating_sub(block.saturating_mul(read).saturating_mul(depth));
         // A single block is divided among threads by columns.
         let share = if block < tiles { usize::MAX } else { columns.div_ceil(panel).div_ceil(PORTIONS) };
-        let chunk = (left / plane / block / panel).clamp(1, share) * panel;
-        Winograd { axes: self.axes, tile: tile as usize, block, chunk, scratch }
+        let chunk = (left / written.saturating_mul(block) / panel).clamp(1, share) * panel;
+        let slices = self.slices.as_ref().map(|of| (of.axis, slices));
+        Winograd { axes: self.axes, slices, tile: tile as usize, block, chunk, scratch }
+    }
+
+    /// Slices of the result in a block: as many as there is room for, because blocks share the data of slices but not their
+    /// transformation, in blocks of equal size.
+    fn slices_of_block(&self, tiles: usize, room: usize) -> usize {
+        let Some(slices) = &self.slices else { return 1 };
+        let count = usize::try_from(slices.count).unwrap_or(usize::MAX).max(1);
+        let most = (room / tiles.min(TILE_ROWS)).max(LEAST_SLICES);
+        count.div_ceil(count.div_ceil(most))
     }
 
     /// The descriptor as far as packing and sizes need it.
     fn shape(&self, winograd: &Winograd, panel: usize) -> runtime::Winograd {
-        let [depth, cols] = [self.depth, self.columns].map(|n| usize::try_from(n).unwrap_or(0));
+        let [depth, cols, taps] = [self.depth, self.columns, self.taps()].map(|n| usize::try_from(n).unwrap_or(0));
+        let mut product = runtime::Contraction { depth, cols, panel, ..runtime::Contraction::NEW };
+        product.taps[1].extent = taps;
         runtime::Winograd {
-            product: runtime::Contraction { depth, cols, panel, ..runtime::Contraction::NEW },
-            axes: [0, 1],
+            product,
+            axes: [1, 2],
+            slices: winograd.slices.map(|(_, block)| runtime::Slices { axis: 0, block }),
             tile: winograd.tile,
             block: winograd.block,
             chunk: winograd.chunk,

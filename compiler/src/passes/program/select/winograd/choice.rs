@@ -1,7 +1,7 @@
 //! Which convolutions are computed by minimal filtering, with which tiles: the least time that the memory for transformed
 //! weights allows.
 
-use super::Form;
+use super::{Form, LEAST_SLICES};
 use crate::program::Program;
 
 /// Nanoseconds of a core with AVX-512, fitted to shapes as in the runtime's benchmark `choices` and rounded in favour of the
@@ -73,25 +73,41 @@ impl Form {
     /// Bytes that transformed weights take beyond the plain ones.
     fn growth(&self, tile: i64) -> i64 {
         let positions = (tile + 2) * (tile + 2) - 9;
-        self.depth.saturating_mul(self.columns).saturating_mul(4 * positions)
+        self.sum().saturating_mul(self.columns).saturating_mul(4 * positions)
+    }
+
+    /// Products of a sum at one position.
+    fn sum(&self) -> i64 {
+        self.depth.saturating_mul(self.taps())
+    }
+
+    /// Slices of the result, of all images.
+    fn all_slices(&self) -> i64 {
+        self.images.saturating_mul(self.slices.as_ref().map_or(1, |slices| slices.count))
     }
 
     /// Nanoseconds of the plain sum.
     fn direct(&self, weight: f64) -> f64 {
-        let pixels = self.images.saturating_mul(self.height).saturating_mul(self.width) as f64;
+        let pixels = self.all_slices().saturating_mul(self.height).saturating_mul(self.width) as f64;
         9.0 * self.product(pixels, weight)
     }
 
     /// Nanoseconds of the product of so many rows with the weights of a tap or position.
     fn product(&self, rows: f64, weight: f64) -> f64 {
         let columns = self.columns.saturating_add(TILE_COLUMNS - 1) / TILE_COLUMNS * TILE_COLUMNS;
-        self.depth as f64 * (columns as f64 * rows * PRODUCT + self.columns as f64 * weight)
+        self.sum() as f64 * (columns as f64 * rows * PRODUCT + self.columns as f64 * weight)
     }
 
     /// Nanoseconds with tiles of this size.
     fn filtered(&self, tile: i64, weight: f64) -> f64 {
-        let (positions, tiles) = (((tile + 2) * (tile + 2)) as f64, self.tiles(tile));
-        let transformed = (self.depth + self.columns) as f64 * tiles as f64;
+        let positions = ((tile + 2) * (tile + 2)) as f64;
+        let tiles = self.tiles(tile).saturating_mul(self.all_slices() / self.images.max(1));
+        // Slices that two blocks read are transformed twice.
+        let read = match &self.slices {
+            Some(slices) => 1.0 + (slices.taps - 1) as f64 / LEAST_SLICES.min(slices.count.max(1) as usize) as f64,
+            None => 1.0,
+        };
+        let transformed = (self.depth as f64 * read + self.columns as f64) * tiles as f64;
         let product = self.product(tiles.max(LEAST_TILES) as f64, weight);
         positions * (product + transformed * TRANSFORMED) + tiles as f64 * TILE + PHASES
     }
@@ -102,7 +118,7 @@ mod tests {
     use super::*;
 
     fn square(size: i64, depth: i64, columns: i64) -> Form {
-        Form { axes: [0, 1], images: 1, height: size, width: size, depth, columns }
+        Form { axes: [0, 1], slices: None, images: 1, height: size, width: size, depth, columns }
     }
 
     #[test]
