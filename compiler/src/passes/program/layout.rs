@@ -18,6 +18,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Elements from which a copy is worth a buffer of its own.
 const MANY: i64 = 4096;
+/// How many times longer runs of the data have to be than they are, to be worth a copy.
+const LONGER_RUNS: i64 = 4;
 
 /// Walks over the steps in execution order; every buffer gets its layout where it is first written.
 pub fn choose_layout(program: &mut Program, _: &Options, _: &mut Diagnostics) {
@@ -269,16 +271,17 @@ impl Choosing {
         let taps: Vec<usize> = (0..nest.axes.len()).filter(|axis| product.parts[*axis] == Part::Tap).collect();
         let bounded = |axis: usize| bounds.iter().any(|bound| bound.value.uses_axis(axis));
         let address = program.address(access.buffer, &access.index);
-        let mut candidates = taps.iter().copied().filter(|axis| !bounded(*axis));
-        if taps.iter().all(|axis| nest.axes[*axis].extent.is(1))
-            || candidates.any(|axis| address.coefficient(axis) == Some(1))
-        {
+        if taps.iter().all(|axis| nest.axes[*axis].extent.is(1)) {
             return;
         }
+        let extent = |axis: usize| nest.axes[axis].extent.upper_bound();
+        let free = || taps.iter().copied().filter(|axis| !bounded(*axis));
+        let present = free().filter(|axis| address.coefficient(*axis) == Some(1)).map(extent).max();
         let dim_of = |axis: usize| access.index.iter().position(|dim| dim.counts(axis));
-        let best = taps.iter().copied().filter(|axis| !bounded(*axis) && dim_of(*axis).is_some());
-        let best = best.max_by_key(|axis| nest.axes[*axis].extent.upper_bound());
-        if let Some(dim) = best.and_then(dim_of) {
+        let best = free().filter(|axis| dim_of(*axis).is_some()).max_by_key(|axis| extent(*axis));
+        // A window's line of pixels is a fair run where channels are as few.
+        let wanted = best.filter(|axis| present.is_none_or(|run| extent(*axis) >= run.saturating_mul(LONGER_RUNS)));
+        if let Some(dim) = wanted.and_then(dim_of) {
             self.relayout(program, nest, product.data, dim, origins);
         }
     }
