@@ -38,7 +38,7 @@ fn filtered(product: Contraction, tile: usize) -> Winograd {
     let each = 4 * (tile + 2).pow(2) * (product.depth + product.panel);
     let block = tiles.div_ceil(tiles.div_ceil((BLOCK / each).max(12)));
     let left = BLOCK.saturating_sub(each * block) / (4 * (tile + 2).pow(2) * block * product.panel);
-    Winograd { product, axes: [2, 3], tile, block, chunk: (left + 1) * product.panel }
+    Winograd { product, axes: [2, 3], slices: None, tile, block, chunk: (left + 1) * product.panel }
 }
 
 /// Least microseconds of a call that gets one of several copies of so many weights after the other.
