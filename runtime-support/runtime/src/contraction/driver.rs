@@ -1,6 +1,7 @@
 //! Walks batches, blocks of rows, panels and tiles, and calls the micro-kernels.
 use super::job::{Job, MOST_ROWS, Place};
 use super::kernel::{Args, KernelSet, Kernels};
+use super::narrow::Narrow;
 use super::pack::panel_width;
 use super::parts::{self, Parts, Shared};
 use super::table::{BLOCK, EMPTY, Row, fill};
@@ -42,8 +43,11 @@ pub(super) unsafe fn run(
     let work = c.m().saturating_mul(c.k()).saturating_mul(c.cols).saturating_mul(batches);
     // Weights that every thread can keep in its cache are no reason against few rows, and rows stay with their thread.
     let light = c.k().saturating_mul(c.cols) <= LIGHT;
-    let block = if light { tile.saturating_mul(2) } else { most_rows(c) };
     let cx = parts::context(c, cx);
+    let narrow = if epilogue.accumulate { None } else { Narrow::of(c, cx.isa()) };
+    // Lines are whole.
+    let tile = narrow.as_ref().map_or(tile, |narrow| narrow.line(c));
+    let block = if light { tile.saturating_mul(2) } else { most_rows(c).max(tile) };
     // Every part reads all weights, or all rows: few parts where there are few rows.
     let least = cx.threads().saturating_mul(2);
     let wanted = cx.parts(work, WORK).min(floor_div_usize(c.m(), tile.saturating_mul(TILES)).max(least));
@@ -62,6 +66,10 @@ pub(super) unsafe fn run(
                 unsafe { job.run(kernels, &mut table, rows, cols, shared.epilogue.then) };
             }
         };
+        if let Some(narrow) = &narrow {
+            // SAFETY: promised by the caller; parts are disjoint whole lines.
+            return unsafe { narrow.parts((c, shared), cx, &parts, range) };
+        }
         // Making a whole block takes as long as some products of few rows.
         if c.m() <= FEW { work(&mut [Row::START; FEW]) } else { work(&mut { EMPTY }) }
     });

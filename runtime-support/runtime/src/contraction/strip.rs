@@ -36,18 +36,24 @@ pub(crate) struct StripArgs<'a> {
     w: *const f32,
     /// Floats between the weights of consecutive k.
     w_stride: usize,
-    out: *mut f32,
-    out_step: usize,
-    /// Bias of the first column, or null.
-    bias: *const f32,
-    /// Residual of the first column, or null.
-    residual: *const f32,
-    residual_step: usize,
-    clamp: Option<(f32, f32)>,
+    to: Results,
     /// At least as many as the kernel computes at once; the last ones overlap those before them.
     rows: usize,
+}
+
+/// Rows of the result at equal distances, and what is added to them.
+#[derive(Clone, Copy)]
+pub(super) struct Results {
+    pub out: *mut f32,
+    pub out_step: usize,
+    /// Bias of the first column, or null.
+    pub bias: *const f32,
+    /// Residual of the first column, or null.
+    pub residual: *const f32,
+    pub residual_step: usize,
+    pub clamp: Option<(f32, f32)>,
     /// Columns that exist: fewer than the kernel's where it stores vectors in part.
-    cols: usize,
+    pub cols: usize,
 }
 
 /// # Safety
@@ -105,14 +111,16 @@ impl Job<'_> {
                 first: done,
                 w: args.w,
                 w_stride: args.w_stride,
-                out: args.out.wrapping_add(first.out + done * steps.out),
-                out_step: steps.out,
-                bias: args.bias,
-                residual: offset(args.residual, first.residual + done * steps.residual),
-                residual_step: steps.residual,
-                clamp: args.clamp,
+                to: Results {
+                    out: args.out.wrapping_add(first.out + done * steps.out),
+                    out_step: steps.out,
+                    bias: args.bias,
+                    residual: offset(args.residual, first.residual + done * steps.residual),
+                    residual_step: steps.residual,
+                    clamp: args.clamp,
+                    cols: args.cols,
+                },
                 rows: count,
-                cols: args.cols,
             };
             // SAFETY: promised by the caller.
             unsafe { kernel(&strip) };
@@ -120,7 +128,7 @@ impl Job<'_> {
                 // Rows that may overlap are shown one by one.
                 let together = if self.rows_are_apart { count.max(1) } else { 1 };
                 for i in (0..count).step_by(together) {
-                    let (place, out) = ((first_row + done + i, first_col), strip.out.wrapping_add(i * steps.out));
+                    let (place, out) = ((first_row + done + i, first_col), strip.to.out.wrapping_add(i * steps.out));
                     // SAFETY: inside the result, which `run` borrows; no two of these rows overlap.
                     then(unsafe { Tile::in_steps(self.batch, place, out, (together, steps.out), args.cols) });
                 }
@@ -186,7 +194,6 @@ unsafe fn rows<S: Simd, const MR: usize, const NV: usize, const ONE: bool>(
     first: usize,
     next: usize,
 ) {
-    let out = args.out.wrapping_add(first * args.out_step);
     let mut acc = [[s.splat(0.0); NV]; MR];
     let mut w = args.w;
     // SAFETY: the caller promises all runs of each row, as many weights of each column, and all columns that are stored.
@@ -222,41 +229,61 @@ unsafe fn rows<S: Simd, const MR: usize, const NV: usize, const ONE: bool>(
                 break;
             }
         }
-        // The last vector may lack columns, and whole strips have none that do.
-        let part = args.cols < NV * S::LANES;
-        let left = |v: usize| if part { args.cols.saturating_sub(v * S::LANES) } else { S::LANES };
-        if !args.bias.is_null() {
-            for v in 0..NV {
-                let bias = load_first(s, args.bias.wrapping_add(v * S::LANES), left(v));
+        args.to.finish::<S, MR, NV>(s, first, &mut acc);
+    }
+}
+
+impl Results {
+    /// Adds to the sums of MR rows from `first` on, limits and stores them.
+    ///
+    /// # Safety
+    /// Result, residual and bias have the rows and columns.
+    #[inline(always)]
+    pub unsafe fn finish<S: Simd, const MR: usize, const NV: usize>(
+        &self,
+        s: S,
+        first: usize,
+        acc: &mut [[S::F32; NV]; MR],
+    ) {
+        let out = self.out.wrapping_add(first * self.out_step);
+        // SAFETY: promised by the caller.
+        unsafe {
+            // The last vector may lack columns, and whole strips have none that do.
+            let part = self.cols < NV * S::LANES;
+            let left = |v: usize| if part { self.cols.saturating_sub(v * S::LANES) } else { S::LANES };
+            if !self.bias.is_null() {
+                for v in 0..NV {
+                    let bias = load_first(s, self.bias.wrapping_add(v * S::LANES), left(v));
+                    for i in 0..MR {
+                        acc[i][v] = s.add(acc[i][v], bias);
+                    }
+                }
+            }
+            if !self.residual.is_null() {
                 for i in 0..MR {
-                    acc[i][v] = s.add(acc[i][v], bias);
+                    let at = self.residual.wrapping_add((first + i) * self.residual_step);
+                    for v in 0..NV {
+                        acc[i][v] = s.add(acc[i][v], load_first(s, at.wrapping_add(v * S::LANES), left(v)));
+                    }
                 }
             }
-        }
-        if !args.residual.is_null() {
+            if let Some((low, high)) = self.clamp {
+                let (low, high) = (s.splat(low), s.splat(high));
+                for i in 0..MR {
+                    for v in 0..NV {
+                        // The second operand wins if it is NaN.
+                        acc[i][v] = s.min(high, s.max(low, acc[i][v]));
+                    }
+                }
+            }
             for i in 0..MR {
-                let at = args.residual.wrapping_add((first + i) * args.residual_step);
+                let at = out.wrapping_add(i * self.out_step);
                 for v in 0..NV {
-                    acc[i][v] = s.add(acc[i][v], load_first(s, at.wrapping_add(v * S::LANES), left(v)));
-                }
-            }
-        }
-        if let Some((low, high)) = args.clamp {
-            let (low, high) = (s.splat(low), s.splat(high));
-            for i in 0..MR {
-                for v in 0..NV {
-                    // The second operand wins if it is NaN.
-                    acc[i][v] = s.min(high, s.max(low, acc[i][v]));
-                }
-            }
-        }
-        for i in 0..MR {
-            let at = out.wrapping_add(i * args.out_step);
-            for v in 0..NV {
-                if part {
-                    store_first(s, at.wrapping_add(v * S::LANES), left(v), acc[i][v]);
-                } else {
-                    s.store(at.wrapping_add(v * S::LANES), acc[i][v]);
+                    if part {
+                        store_first(s, at.wrapping_add(v * S::LANES), left(v), acc[i][v]);
+                    } else {
+                        s.store(at.wrapping_add(v * S::LANES), acc[i][v]);
+                    }
                 }
             }
         }
@@ -272,9 +299,10 @@ struct Coming {
 impl Coming {
     fn of(args: &StripArgs<'_>, row: usize) -> Coming {
         // Where the result is updated in place, it is fetched once.
-        let apart = if core::ptr::eq(args.residual, args.out) { core::ptr::null() } else { args.residual };
-        let residual = offset(apart, row.wrapping_mul(args.residual_step));
-        Coming { out: args.out.wrapping_add(row.wrapping_mul(args.out_step)), residual }
+        let to = &args.to;
+        let apart = if core::ptr::eq(to.residual, to.out) { core::ptr::null() } else { to.residual };
+        let residual = offset(apart, row.wrapping_mul(to.residual_step));
+        Coming { out: to.out.wrapping_add(row.wrapping_mul(to.out_step)), residual }
     }
 
     /// NV vectors of the row.
@@ -286,8 +314,8 @@ impl Coming {
                 s.prefetch(self.residual.wrapping_add(line));
             }
         }
-        self.out = self.out.wrapping_add(args.out_step);
-        self.residual = offset(self.residual, args.residual_step);
+        self.out = self.out.wrapping_add(args.to.out_step);
+        self.residual = offset(self.residual, args.to.residual_step);
     }
 }
 

@@ -1,9 +1,10 @@
 //! Walks batches, blocks of rows, runs of rows with the same taps, and channels, and calls the micro-kernels.
-use super::kernel::{KernelSet, LIST, MOST_COLS, ROWS, TapAt, WindowArgs, of};
-use super::lines::Lines;
+use super::kernel::{KernelSet, LIST, MOST_COLS, ROWS, WindowArgs, of};
+use super::lines::Depthwise;
 use super::{Divisor, Operation, lines, sums};
 use crate::contraction::job::{Job, Place};
 use crate::contraction::kernel::Args;
+use crate::contraction::line::TapAt;
 use crate::contraction::parts::{self, Parts, Shared};
 use crate::contraction::table::{BLOCK, EMPTY, Row, fill, step};
 use crate::contraction::{Contraction, Epilogue, Then};
@@ -47,7 +48,7 @@ pub(super) unsafe fn run(
     let line = c.rows.iter().rev().map(|axis| axis.extent).find(|extent| *extent > 1).unwrap_or(1);
     let cx = parts::context(c, cx);
     let depthwise = matches!(operation, Operation::Depthwise) && !epilogue.accumulate;
-    let lines = if depthwise { Lines::of(c, cx.isa()) } else { None };
+    let lines = if depthwise { Depthwise::of(c, cx.isa()) } else { None };
     let summed = matches!(operation, Operation::Average(divisor) if sums::fits(c, divisor, &epilogue));
     let wanted = cx.parts(work, WORK);
     let (wanted, unit) = if summed {

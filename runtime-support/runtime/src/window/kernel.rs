@@ -4,6 +4,7 @@
 
 use crate::contraction::job::offset;
 use crate::contraction::kernel::{Args, finish};
+use crate::contraction::line::TapAt;
 use crate::contraction::table::Row;
 use crate::isa::Isa;
 use crate::isa::scalar::{Scalar, Single};
@@ -15,15 +16,6 @@ pub(super) const ROWS: usize = 4;
 pub(super) const MOST_COLS: usize = 32;
 /// Taps that are listed at a time.
 pub(super) const LIST: usize = 64;
-
-/// A tap of the window that is not in the padding.
-#[derive(Clone, Copy)]
-pub(super) struct TapAt {
-    /// Elements from the tile's rows.
-    pub at: isize,
-    /// Index among all taps.
-    pub index: usize,
-}
 
 /// Everything a micro-kernel needs to know about its rows, which all have the same taps.
 #[derive(Clone, Copy)]

@@ -11,7 +11,7 @@
     allow(dead_code, unused_macros)
 )]
 
-use super::kernel::TapAt;
+use crate::contraction::line::TapAt;
 use crate::isa::Isa;
 use crate::simd::Simd;
 

@@ -1,0 +1,136 @@
+//! Convolutions line by line: rows that differ in one axis only, along which the last tap axis runs too.
+use super::table::{step, valid_of_row};
+use super::{Bound, Contraction, RowAxis};
+use crate::math::{floor_div_usize, floor_mod_usize};
+
+/// Most rows of a window.
+pub(crate) const MOST_TAPS: usize = 8;
+
+/// A row of the window, or a tap of it, that is not in the padding.
+#[derive(Clone, Copy)]
+pub(crate) struct TapAt {
+    /// Elements from the tile's rows.
+    pub at: isize,
+    /// Index among all taps.
+    pub index: usize,
+}
+
+/// The lines of a convolution.
+pub(crate) struct Lines {
+    /// The row axis along lines.
+    fast: usize,
+    /// Pixels from one output to the next: 1 or 2.
+    pub stride: usize,
+    /// The bound along lines.
+    bound: Option<usize>,
+    /// Pixels before `-first` and from `limit - first` on are padding.
+    pub first: isize,
+    pub limit: isize,
+}
+
+/// Where a line lies, and which rows of its window are not in the padding.
+#[derive(Clone, Copy)]
+pub(crate) struct Line {
+    pub a: isize,
+    pub out: usize,
+    pub residual: usize,
+    taps: [TapAt; MOST_TAPS],
+    count: usize,
+}
+
+impl Line {
+    /// Not known yet.
+    pub const NOWHERE: Line =
+        Line { a: 0, out: 0, residual: 0, taps: [TapAt { at: 0, index: 0 }; MOST_TAPS], count: 0 };
+
+    /// The rows of its window that are not in the padding, each from its first tap on.
+    pub fn taps(&self) -> &[TapAt] {
+        self.taps.get(..self.count).unwrap_or_default()
+    }
+}
+
+impl Lines {
+    /// The lines, if the convolution has the form.
+    pub fn of(c: &Contraction) -> Option<Self> {
+        let fast = c.rows.iter().rposition(|axis| axis.extent != 1)? & 3;
+        let (row, [t0, t1, t2, tap]) = (c.rows[fast], c.taps);
+        let stride = [1, 2].into_iter().find(|stride| step(*stride, tap.a) == row.a)?;
+        if tap.a <= 0 || t0.extent.checked_mul(t1.extent)?.checked_mul(t2.extent)? > MOST_TAPS {
+            return None;
+        }
+        let along = |bound: &Bound| bound.limit != 0 && (usize::from(bound.row) == fast || bound.tap == 3);
+        let mut bounds = c.bounds.iter().enumerate().filter(|(_, bound)| along(bound));
+        let (bound, first, limit) = match bounds.next() {
+            None => (None, 0, isize::MAX),
+            Some((at, bound)) => {
+                let plain = usize::from(bound.row) == fast && bound.tap == 3;
+                let steps = bound.stride == stride as isize && bound.dilation == 1;
+                // No output's taps along the line are all in the padding.
+                let reach = isize::try_from(row.extent.checked_sub(1)?.checked_mul(stride)?).ok()?;
+                let last = bound.offset.checked_add(reach)?;
+                let touches = bound.offset.checked_add(tap.extent as isize)? > 0 && last < bound.limit as isize;
+                if !(plain && steps && touches) {
+                    return None;
+                }
+                (Some(at), bound.offset, isize::try_from(bound.limit).ok()?)
+            }
+        };
+        if bounds.next().is_some() {
+            return None;
+        }
+        Some(Lines { fast, stride, bound, first, limit })
+    }
+
+    /// The row axis along lines.
+    pub fn axis(&self, c: &Contraction) -> RowAxis {
+        c.rows[self.fast & 3]
+    }
+
+    /// Outputs of a line.
+    pub fn outputs(&self, c: &Contraction) -> usize {
+        self.axis(c).extent
+    }
+
+    /// Where line number `line` lies.
+    pub fn line(&self, c: &Contraction, line: usize) -> Line {
+        let (mut index, mut rest) = ([0; 4], line);
+        for (axis, index) in c.rows.iter().zip(&mut index).take(self.fast).rev() {
+            (rest, *index) = (floor_div_usize(rest, axis.extent), floor_mod_usize(rest, axis.extent));
+        }
+        let mut found = Line::NOWHERE;
+        for (axis, index) in c.rows.iter().zip(index) {
+            found.a = found.a.wrapping_add(step(index, axis.a));
+            found.out = found.out.wrapping_add(index.wrapping_mul(axis.out));
+            found.residual = found.residual.wrapping_add(index.wrapping_mul(axis.residual));
+        }
+        // Per outer tap axis, the indices that are not in the padding.
+        let mut valid = [(0, c.taps[0].extent), (0, c.taps[1].extent), (0, c.taps[2].extent)];
+        for (b, bound) in c.bounds.iter().enumerate() {
+            if bound.limit != 0 && Some(b) != self.bound {
+                let (first, end, _) = valid_of_row(c, bound, &index);
+                let (first, end) = (first as usize, end as usize);
+                // Bounds without a tap axis are all or nothing: they count as bounds of the first.
+                let alone = bound.tap == Bound::NO_AXIS;
+                if let Some(axis) = valid.get_mut(if alone { 0 } else { usize::from(bound.tap) }) {
+                    let end = if alone && first < end { axis.1 } else { end };
+                    *axis = (first.max(axis.0), end.min(axis.1));
+                }
+            }
+        }
+        let [(a0, e0), (a1, e1), (a2, e2)] = valid;
+        for i0 in a0..e0 {
+            for i1 in a1..e1 {
+                for i2 in a2..e2 {
+                    let at =
+                        step(i0, c.taps[0].a).wrapping_add(step(i1, c.taps[1].a)).wrapping_add(step(i2, c.taps[2].a));
+                    let index = ((i0 * c.taps[1].extent + i1) * c.taps[2].extent + i2) * c.taps[3].extent;
+                    if let Some(slot) = found.taps.get_mut(found.count) {
+                        *slot = TapAt { at, index };
+                        found.count += 1;
+                    }
+                }
+            }
+        }
+        found
+    }
+}

@@ -1,0 +1,246 @@
+//! Convolutions with no more columns than a wide vector holds, as of narrow groups: line by line, because tiles of so few
+//! products wait for the addresses of their rows, and most of these have taps in the padding.
+use super::job::{Job, offset};
+use super::kernel::LINE;
+use super::line::{Line, Lines};
+use super::narrow_kernel::{self, NarrowArgs, NarrowKernel};
+use super::parts::{Parts, Shared};
+use super::strip::Results;
+use super::{Contraction, Then, Tile};
+use crate::cx::Cx;
+use crate::isa::Isa;
+use crate::math::floor_div_usize;
+use core::ops::Range;
+
+/// Fewest channels: a copy of fewer would be gaps.
+const LEAST_DEPTH: usize = 8;
+/// Lines whose addresses are tabled, for all batches.
+const TABLED: usize = 16;
+
+/// Such a convolution.
+pub(super) struct Narrow {
+    lines: Lines,
+    kernel: NarrowKernel,
+    /// Outputs that the kernel computes.
+    rows: usize,
+}
+
+/// The addresses of lines, which all batches have in common.
+struct Table {
+    lines: [Line; TABLED],
+    tabled: Range<usize>,
+}
+
+impl Table {
+    /// Line number `line`.
+    fn line(&mut self, c: &Contraction, lines: &Lines, line: usize) -> &Line {
+        if !self.tabled.contains(&line) {
+            let first = floor_div_usize(line, TABLED) * TABLED;
+            for (i, slot) in self.lines.iter_mut().enumerate() {
+                *slot = lines.line(c, first + i);
+            }
+            self.tabled = first..first + TABLED;
+        }
+        &self.lines[line % TABLED]
+    }
+}
+
+impl Narrow {
+    /// The convolution in lines, if it has the form and there is a kernel.
+    pub fn of(c: &Contraction, isa: Isa) -> Option<Self> {
+        let set = narrow_kernel::of(isa)?;
+        let window = c.taps[3].extent;
+        if c.cols > LINE || c.panel < LINE || c.depth < LEAST_DEPTH || window < 2 {
+            return None;
+        }
+        let lines = Lines::of(c)?;
+        let taps = floor_div_usize(c.k(), window.saturating_mul(c.depth));
+        let (rows, kernel) = set.kernel(lines.stride, lines.outputs(c), |rows| {
+            narrow_kernel::fits(rows, lines.stride, (taps, window, c.depth))
+        })?;
+        Some(Narrow { lines, kernel, rows })
+    }
+
+    /// Outputs of a line.
+    pub fn line(&self, c: &Contraction) -> usize {
+        self.lines.outputs(c)
+    }
+
+    /// A range of parts, whose rows are whole lines.
+    ///
+    /// # Safety
+    /// The descriptor fits all operands, and does not accumulate; the machine has the instruction set.
+    // A frame of its own: others table rows instead.
+    #[inline(never)]
+    pub unsafe fn parts(
+        &self,
+        (c, shared): (&Contraction, &Shared<'_>),
+        cx: Cx<'_>,
+        parts: &Parts,
+        range: Range<usize>,
+    ) {
+        let mut table = Table { lines: [Line::NOWHERE; TABLED], tabled: 0..0 };
+        let (length, then) = (self.line(c), shared.epilogue.then);
+        let at = |range: &Range<usize>, i: usize| if cx.is_back() { range.end - 1 - i } else { range.start + i };
+        for i in 0..range.len() {
+            let (batch, rows, _) = parts.part(at(&range, i));
+            let job = Job::new(c, batch, shared.a, shared.w, shared.out, &shared.epilogue);
+            let lines = floor_div_usize(rows.start, length)..floor_div_usize(rows.end, length);
+            for i in 0..lines.len() {
+                let number = at(&lines, i);
+                let line = table.line(c, &self.lines, number);
+                // SAFETY: promised by the caller.
+                unsafe { self.compute(&job, line, number * length, then) };
+            }
+        }
+    }
+
+    /// One line, then the closure on it where it lies.
+    ///
+    /// # Safety
+    /// As `parts`.
+    unsafe fn compute(&self, job: &Job<'_>, line: &Line, first_row: usize, then: Option<Then<'_>>) {
+        let (c, axis) = (job.c, self.lines.axis(job.c));
+        let to = Results {
+            out: job.out.wrapping_add(line.out),
+            out_step: axis.out,
+            bias: job.bias,
+            residual: offset(job.residual, line.residual),
+            residual_step: axis.residual,
+            clamp: job.clamp,
+            cols: c.cols,
+        };
+        let mut done = 0;
+        while done < axis.extent {
+            let args = NarrowArgs {
+                taps: line.taps(),
+                a: job.a.wrapping_offset(line.a),
+                pixel: c.taps[3].a,
+                first: self.lines.first,
+                limit: self.lines.limit,
+                depth: c.depth,
+                window: c.taps[3].extent,
+                w: job.w,
+                to,
+                // The last outputs overlap those before them.
+                start: done.min(axis.extent - self.rows),
+            };
+            // SAFETY: promised by the caller; there are as many outputs.
+            unsafe { (self.kernel)(&args) };
+            done += self.rows;
+        }
+        let Some(then) = then else { return };
+        // Outputs that may overlap are shown one by one.
+        let together = if job.rows_are_apart { axis.extent } else { 1 };
+        let mut row = 0;
+        while row < axis.extent {
+            let rows = together.min(axis.extent - row);
+            let (place, out) = ((first_row + row, 0), to.out.wrapping_add(row * axis.out));
+            // SAFETY: inside the result, which is borrowed; no two of these outputs overlap.
+            then(unsafe { Tile::in_steps(job.batch, place, out, (rows, axis.out), c.cols) });
+            row += rows;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+    use super::super::tests::Random;
+    use super::super::{Batch, Bound, Epilogue, RowAxis, Tap, packed_len};
+    use super::*;
+    use crate::view::{View, ViewMut};
+    use std::vec;
+
+    /// Groups of a convolution over an image of h x w pixels.
+    fn convolution(r: &mut Random, (groups, h, w): (usize, usize, usize)) -> Contraction {
+        let (depth, cols, stride) = ([8, 11, 16, 24, 40][r.below(5)], 1 + r.below(16), 1 + r.below(2));
+        let (size, pad) = ([1 + r.below(4), 2 + r.below(4)], [r.below(3), r.below(4)]);
+        let out = |i: usize, n: usize| (n + 2 * pad[i]).saturating_sub(size[i]) / stride + 1;
+        let (pixel, width) = (groups * depth, groups * cols);
+        let (line, columns) = (w * pixel, out(1, w));
+        let bound = |i: usize, limit: usize| {
+            let (row, tap) = (i as u8, i as u8 + 2);
+            Bound { row, tap, stride: stride as isize, dilation: 1, offset: -(pad[i] as isize), limit }
+        };
+        let row = |extent, a: usize, out| RowAxis { extent, a: (a * stride) as isize, out, residual: out };
+        let group = Batch { w: packed_len(cols, size[0] * size[1] * depth, 32), extent: groups, ..Batch::ONE };
+        Contraction {
+            batches: [Batch::ONE, Batch { a: depth as isize, out: cols, residual: cols, bias: cols, ..group }],
+            rows: [row(out(0, h), line, columns * width), row(columns, pixel, width), RowAxis::ONE, RowAxis::ONE],
+            taps: [
+                Tap::ONE,
+                Tap::ONE,
+                Tap { extent: size[0], a: line as isize },
+                Tap { extent: size[1], a: pixel as isize },
+            ],
+            bounds: [bound(0, h), bound(1, w), Bound::NONE],
+            a_offset: -((pad[0] * line + pad[1] * pixel) as isize),
+            depth,
+            cols,
+            ..Contraction::NEW
+        }
+    }
+
+    /// Row (y, x) of all groups alone.
+    fn one_row(c: &Contraction, y: usize, x: usize) -> Contraction {
+        let mut bounds = c.bounds;
+        for (bound, index) in bounds.iter_mut().zip([y, x]) {
+            (bound.offset, bound.row) = (bound.offset + bound.stride * index as isize, Bound::NO_AXIS);
+        }
+        let a_offset = c.a_offset + y as isize * c.rows[0].a + x as isize * c.rows[1].a;
+        Contraction { rows: [RowAxis::ONE; 4], bounds, a_offset, ..*c }
+    }
+
+    #[test]
+    fn lines_have_the_bits_of_single_rows_on_every_isa_and_team() {
+        let (mut r, mut narrow) = (Random(0x0a44_0775), 0);
+        for case in 0..60 {
+            let (groups, h, w) = (1 + r.below(3), 1 + r.below(7), 3 + r.below(40));
+            let c = convolution(&mut r, (groups, h, w));
+            let (m, n) = (c.m(), groups * c.cols);
+            let (a, weights) = (r.floats(h * w * groups * c.depth), r.floats(groups * c.batches[1].w));
+            let (bias, residual) = (r.floats(n), r.floats(m * n));
+            let closure = |mut tile: Tile<'_>| {
+                let first = tile.first_col;
+                for (i, row) in tile.rows() {
+                    row.iter_mut().enumerate().for_each(|(j, x)| *x = *x * 2.0 + (i + first + j) as f32);
+                }
+            };
+            let shown = case % 5 < 2;
+            for cx in Isa::ALL.into_iter().filter_map(Cx::with_isa) {
+                narrow += usize::from(Narrow::of(&c, cx.isa()).is_some());
+                let epilogue = |at: usize| Epilogue {
+                    bias: (case % 3 != 0).then_some(&bias[..]),
+                    residual: (case % 4 == 0).then(|| residual[at * n..].src()),
+                    clamp: (case % 2 == 0).then_some((-0.5, 0.5)),
+                    ..Epilogue::NONE
+                };
+                let (mut got, mut want) = (vec![0.0; m * n], vec![0.0; m * n]);
+                let whole = Epilogue { then: if shown { Some(&closure) } else { None }, ..epilogue(0) };
+                c.run(cx, a[..].src(), &weights, got[..].dst(), whole);
+                for (i, row) in want.chunks_exact_mut(n).enumerate() {
+                    let (y, x) = (i / c.rows[1].extent, i % c.rows[1].extent);
+                    one_row(&c, y, x).run(cx, a[..].src(), &weights, row.dst(), epilogue(i));
+                    if shown {
+                        row.iter_mut().enumerate().for_each(|(j, x)| *x = *x * 2.0 + (i + j % c.cols) as f32);
+                    }
+                }
+                assert_eq!(got, want, "{c:?} {:?}", cx.isa());
+                for iteration in [0, 1] {
+                    let mut again = vec![0.0; m * n];
+                    c.run(cx.in_iteration(iteration), a[..].src(), &weights, again[..].dst(), whole);
+                    assert_eq!(again, want, "{:?}", cx.isa());
+                    #[cfg(feature = "threads")]
+                    {
+                        let team = crate::team::Team::new(2 + case % 3);
+                        let cx = cx.in_iteration(iteration).with_team(&team);
+                        c.run(cx, a[..].src(), &weights, again[..].dst(), whole);
+                        assert_eq!(again, want, "{:?}", cx.isa());
+                    }
+                }
+            }
+        }
+        assert!(narrow > 20 || Isa::detect() != Isa::Avx512, "{narrow}");
+    }
+}

@@ -1,0 +1,204 @@
+//! Micro-kernels for lines of convolutions with few columns: what a tile reads is copied, with zeros for padding, so that all
+//! elements lie at distances that are known at compile time.
+//!
+//! Sums are made in the order of [`tile`](super::kernel::tile): the bits are the same.
+// Register tiles are indexed by constants: iterators over several of them at once hide that.
+#![allow(clippy::needless_range_loop)]
+// Other targets have none of these kernels.
+#![cfg_attr(not(all(feature = "vectors", target_arch = "x86_64", target_feature = "sse2")), allow(dead_code))]
+
+use super::kernel::LINE;
+use super::line::TapAt;
+use super::strip::Results;
+use crate::isa::Isa;
+use crate::math::ceil_div_usize;
+use crate::simd::{Simd, load_first};
+use core::mem::MaybeUninit;
+
+/// Floats of the copy.
+const COPY: usize = 2048;
+
+/// Some outputs of one line.
+#[derive(Clone, Copy)]
+pub(super) struct NarrowArgs<'a> {
+    /// The rows of the window that are not in the padding, and the index of the first tap of each.
+    pub taps: &'a [TapAt],
+    /// Pixel 0: the first one that output 0 reads.
+    pub a: *const f32,
+    /// Distance of pixels.
+    pub pixel: isize,
+    /// Pixels `-first..limit - first` are not in the padding.
+    pub first: isize,
+    pub limit: isize,
+    /// Channels.
+    pub depth: usize,
+    /// Taps of a row of the window.
+    pub window: usize,
+    /// Rows of [`LINE`] weights.
+    pub w: *const f32,
+    pub to: Results,
+    /// The first output; there are as many from it on as the kernel computes.
+    pub start: usize,
+}
+
+/// # Safety
+/// The machine has the instruction set; all addresses are valid for the outputs, columns and taps; [`NarrowSet::fits`].
+pub(super) type NarrowKernel = unsafe fn(&NarrowArgs<'_>);
+
+/// Kernels of one instruction set, by stride 1 and 2.
+pub(super) struct NarrowSet {
+    kernels: [&'static [(usize, NarrowKernel)]; 2],
+}
+
+impl NarrowSet {
+    /// The kernel, and its outputs, with which a line takes least time.
+    pub fn kernel(&self, stride: usize, outputs: usize, fits: impl Fn(usize) -> bool) -> Option<(usize, NarrowKernel)> {
+        let kernels = self.kernels.get(stride.checked_sub(1)?)?;
+        // Sums of fewer outputs than this wait for each other.
+        let time = |rows: usize| ceil_div_usize(outputs, rows).saturating_mul(rows.max(8) + 1);
+        let fitting = kernels.iter().filter(|(rows, _)| *rows <= outputs && fits(*rows));
+        fitting.min_by_key(|(rows, _)| time(*rows)).copied()
+    }
+}
+
+/// Whether the copy holds what so many outputs read.
+pub(super) fn fits(rows: usize, stride: usize, (taps, window, depth): (usize, usize, usize)) -> bool {
+    let pixels = (rows - 1).saturating_mul(stride).saturating_add(window);
+    let chunks = ceil_div_usize(depth, LINE);
+    pixels.saturating_mul(chunks).saturating_mul(taps).saturating_mul(LINE) <= COPY
+}
+
+/// MR outputs.
+///
+/// # Safety
+/// As [`NarrowKernel`]; the caller is compiled for the instruction set of `S`, whose vectors have [`LINE`] lanes.
+#[inline(always)]
+unsafe fn outputs<S: Simd, const STRIDE: usize, const MR: usize>(s: S, args: &NarrowArgs<'_>) {
+    let mut copy = [MaybeUninit::<f32>::uninit(); COPY];
+    let copy = copy.as_mut_ptr().cast::<f32>();
+    let (pixels, chunks) = ((MR - 1) * STRIDE + args.window, ceil_div_usize(args.depth, LINE));
+    let mut acc = [[s.splat(0.0)]; MR];
+    // SAFETY: promised by the caller; the copy has room for all pixels and chunks of the rows.
+    unsafe {
+        let mut to = copy;
+        for tap in args.taps {
+            for chunk in 0..chunks {
+                line(s, args, args.a.wrapping_offset(tap.at), chunk * LINE, (args.start * STRIDE, pixels), to);
+                to = to.wrapping_add(pixels * LINE);
+            }
+        }
+        let mut row = copy;
+        for tap in args.taps {
+            let mut w = args.w.wrapping_add(tap.index * args.depth * LINE);
+            for t in 0..args.window {
+                for chunk in 0..chunks {
+                    let from = row.wrapping_add((chunk * pixels + t) * LINE);
+                    let len = LINE.min(args.depth - chunk * LINE);
+                    w = products::<S, STRIDE, MR>(s, &mut acc, from, w, len);
+                }
+            }
+            row = row.wrapping_add(chunks * pixels * LINE);
+        }
+        args.to.finish::<S, MR, 1>(s, args.start, &mut acc);
+    }
+}
+
+/// Copies channels `channel..` of some pixels of a line, at most [`LINE`] each.
+///
+/// # Safety
+/// As [`outputs`].
+#[inline(always)]
+unsafe fn line<S: Simd>(
+    s: S,
+    args: &NarrowArgs<'_>,
+    a: *const f32,
+    channel: usize,
+    (start, pixels): (usize, usize),
+    to: *mut f32,
+) {
+    let low = args.first.wrapping_add(start as isize);
+    let inside = |at: isize| at.clamp(0, pixels as isize) as usize;
+    let (first, end) = (inside(low.saturating_neg()), inside(args.limit.wrapping_sub(low)));
+    let a = a.wrapping_offset((start as isize).wrapping_mul(args.pixel)).wrapping_add(channel);
+    // SAFETY: promised by the caller: pixels first..end are not in the padding.
+    unsafe {
+        for p in (0..first).chain(end.max(first)..pixels) {
+            s.store(to.wrapping_add(p * LINE), s.splat(0.0));
+        }
+        for p in first..end {
+            let x = load_first(s, a.wrapping_offset((p as isize).wrapping_mul(args.pixel)), args.depth - channel);
+            s.store(to.wrapping_add(p * LINE), x);
+        }
+    }
+}
+
+/// `len` products of every output. Returns the next weights.
+///
+/// # Safety
+/// So many elements of the pixels, and weights, are valid.
+#[inline(always)]
+unsafe fn products<S: Simd, const STRIDE: usize, const MR: usize>(
+    s: S,
+    acc: &mut [[S::F32; 1]; MR],
+    from: *const f32,
+    w: *const f32,
+    len: usize,
+) -> *const f32 {
+    let mut w = w;
+    for d in 0..len {
+        // SAFETY: promised by the caller.
+        unsafe {
+            let weights = s.load(w);
+            for i in 0..MR {
+                acc[i][0] = s.mul_add(s.splat(*from.add(i * STRIDE * LINE + d)), weights, acc[i][0]);
+            }
+        }
+        w = w.wrapping_add(LINE);
+    }
+    w
+}
+
+/// Instantiates `outputs` for both strides: `kernels!(name, token, attribute, outputs...)`.
+macro_rules! kernels {
+    ($name:ident, $token:expr, $attribute:meta, $($rows:literal)*) => {
+        static $name: NarrowSet = NarrowSet {
+            kernels: [
+                &[$(($rows, kernels!(@one $token, 1, $rows, $attribute))),*],
+                &[$(($rows, kernels!(@one $token, 2, $rows, $attribute))),*],
+            ],
+        };
+    };
+    (@one $token:expr, $stride:literal, $rows:literal, $attribute:meta) => {{
+        /// # Safety
+        /// As [`NarrowKernel`].
+        #[$attribute]
+        unsafe fn kernel(args: &NarrowArgs<'_>) {
+            // SAFETY: promised by the caller; this function has the target features.
+            unsafe { outputs::<_, $stride, $rows>($token, args) }
+        }
+        kernel
+    }};
+}
+
+#[cfg(all(feature = "vectors", target_arch = "x86_64", target_feature = "sse2"))]
+mod x86 {
+    use super::*;
+    use crate::isa::avx512::Avx512;
+
+    kernels!(AVX512, Avx512::new(), target_feature(enable = "avx512f,avx512vl,avx512bw,avx512dq,fma,avx2"), 14 13 12 10 8 7 4);
+
+    pub(super) fn of(isa: Isa) -> Option<&'static NarrowSet> {
+        (isa == Isa::Avx512).then_some(&AVX512)
+    }
+}
+
+/// The kernels of an instruction set with vectors of [`LINE`] lanes.
+pub(super) fn of(isa: Isa) -> Option<&'static NarrowSet> {
+    #[cfg(all(feature = "vectors", target_arch = "x86_64", target_feature = "sse2"))]
+    return x86::of(isa);
+    #[cfg(not(all(feature = "vectors", target_arch = "x86_64", target_feature = "sse2")))]
+    return {
+        let _ = isa;
+        None
+    };
+}
