@@ -328,19 +328,26 @@ impl Transposed {
         let y: Vec<Dim> = phases.iter().map(|phase| maps.axis(&phase.count) * phase.step + phase.first).collect();
         let mut n = builder.nest(&maps.extents);
         let c = reduction_axis(&mut n, ins);
-        let t: Vec<Dim> = phases.iter().map(|phase| reduction_axis(&mut n, &phase.taps)).collect();
-        let k: Vec<Dim> = t.iter().zip(phases).map(|(t, phase)| t.clone() * phase.tap_step + phase.first_tap).collect();
         let (mut index, mut bounds) = (vec![b.clone(), g.clone() * ins + &c], Vec::new());
-        for ((slide, y), k) in slides.iter().zip(&y).zip(&k) {
-            let (at, condition) = slide.window_of(y, k);
+        let (mut axes, mut k) = (vec![c.clone()], Vec::new());
+        for ((slide, y), phase) in slides.iter().zip(&y).zip(phases) {
+            if phase.of_one_pixel {
+                index.push(Dim::constant(0));
+                k.push(y.clone() + phase.first_tap);
+                continue;
+            }
+            let t = reduction_axis(&mut n, &phase.taps);
+            let tap = t.clone() * phase.tap_step + phase.first_tap;
+            let (at, condition) = slide.window_of(y, &tap);
             index.push(at);
             bounds.extend(condition);
+            axes.push(t);
+            k.push(tap);
         }
         let zero = n.constant(zero);
         let data = n.load_within(x, &index, bounds, zero)?;
         let weight = n.load(w, &weights_index(self.grouped, &g, [&c, &o], &k))?;
         let product = n.binary(Binary::Mul, data, weight);
-        let axes: Vec<Dim> = [c].into_iter().chain(t).collect();
         let sum = reduce(&mut n, ReduceFn::Sum, &axes, product);
         let to: Vec<Dim> = [b, g * outs + &o].into_iter().chain(y).collect();
         n.store(out, &to, sum);
@@ -359,6 +366,8 @@ struct Phase {
     first_tap: i64,
     tap_step: i64,
     taps: Dim,
+    /// The data has one pixel: every element has a single tap, the first one that of the first.
+    of_one_pixel: bool,
 }
 
 /// More phases in all dimensions together are not worth their code.
@@ -380,10 +389,21 @@ fn combinations(slides: &[Slide]) -> Vec<Vec<Phase>> {
 impl Phase {
     fn whole(slide: &Slide) -> Phase {
         let (count, taps) = (slide.size.clone(), slide.kernel.clone());
-        Phase { first: 0, step: 1, count, first_tap: 0, tap_step: 1, taps }
+        Phase { first: 0, step: 1, count, first_tap: 0, tap_step: 1, taps, of_one_pixel: false }
+    }
+
+    /// All elements, where the data has one pixel and each has a tap that reaches it.
+    fn of_one_pixel(slide: &Slide) -> Option<Phase> {
+        let (kernel, before) = (slide.kernel.as_const()?, slide.before.as_const()?);
+        let reached = before >= 0 && slide.size.as_const()?.checked_add(before)? <= kernel;
+        let phase = Phase { first_tap: before, taps: Dim::constant(1), of_one_pixel: true, ..Phase::whole(slide) };
+        (slide.out.is(1) && slide.dilation == 1 && reached).then_some(phase)
     }
 
     fn all(slide: &Slide) -> Option<Vec<Phase>> {
+        if let Some(phase) = Phase::of_one_pixel(slide) {
+            return Some(vec![phase]);
+        }
         let (kernel, before) = (slide.kernel.as_const()?, slide.before.as_const()?);
         (0..slide.stride).map(|first| Phase::one(slide, first, (kernel, before))).collect()
     }
@@ -399,7 +419,8 @@ impl Phase {
         let tap_step = taps.next().zip(first_tap).map_or(step, |(next, first)| next - first);
         let count = (slide.size.clone() - first).maximum(&Dim::constant(0)).ceil_div(&Dim::constant(step));
         let taps = first_tap.map_or(0, |first| (kernel - first - 1) / tap_step + 1);
-        Some(Phase { first, step, count, first_tap: first_tap.unwrap_or(0), tap_step, taps: Dim::constant(taps) })
+        let (first_tap, taps) = (first_tap.unwrap_or(0), Dim::constant(taps));
+        Some(Phase { first, step, count, first_tap, tap_step, taps, of_one_pixel: false })
     }
 }
 
@@ -416,10 +437,13 @@ mod tests {
             dilation: 1,
             before: Dim::constant(0),
             after: Dim::constant(0),
-            out: Dim::constant(1),
+            out: Dim::constant(4),
         };
         assert_eq!(combinations(&[slide(2), slide(3)]).len(), 6);
         // As many phases would fill the memory.
         assert_eq!(combinations(&[slide(1 << 60), slide(1)]).len(), 1);
+        // A single pixel reaches each element through one tap.
+        let pixel = Slide { size: Dim::constant(3), out: Dim::constant(1), ..slide(2) };
+        assert_eq!(combinations(&[slide(2), pixel]).len(), 2);
     }
 }

@@ -5,7 +5,10 @@
 // Register tiles are indexed by constants: iterators over several of them at once hide that.
 #![allow(clippy::needless_range_loop)]
 // Other targets have none of these kernels.
-#![cfg_attr(not(all(feature = "vectors", target_arch = "x86_64", target_feature = "sse2")), allow(dead_code))]
+#![cfg_attr(
+    not(all(feature = "vectors", target_arch = "x86_64", target_feature = "sse2")),
+    allow(dead_code, unused_macros)
+)]
 
 use super::kernel::LINE;
 use super::line::TapAt;
