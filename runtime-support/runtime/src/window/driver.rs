@@ -9,12 +9,17 @@ use crate::contraction::parts::{self, Parts, Shared};
 use crate::contraction::table::{BLOCK, EMPTY, Row, fill, step};
 use crate::contraction::{Contraction, Epilogue, Then};
 use crate::cx::Cx;
-use crate::math::floor_div_usize;
+use crate::math::{ceil_div_usize, floor_div_usize};
 use crate::raw::{Dst, Src};
 use core::ops::Range;
 
 /// Steps of a window that take a microsecond.
 pub(super) const WORK: usize = 8 * 1024;
+
+/// Floats of a result that a closure sees at a time.
+const SEEN: usize = 4 * 1024;
+/// Rows of a part of a line.
+const LEAST_ROWS: usize = 32;
 
 /// Consecutive rows of which the same taps are not in the padding: most of a line of pixels, or a pixel at its end.
 struct Run<'a> {
@@ -57,7 +62,7 @@ pub(super) unsafe fn run(
     } else if lines.is_some() {
         lines::division(c, line, wanted, cx.threads())
     } else {
-        (wanted, (line, c.cols))
+        (wanted, (rows_together(c, line, wanted), c.cols))
     };
     let parts = Parts::new(c, wanted, unit, unit.0);
     let shared = Shared::new(a, w, out, epilogue);
@@ -78,12 +83,19 @@ pub(super) unsafe fn run(
     });
 }
 
+/// Rows of a part that stay together: lines, or parts of lines where there are too few for all.
+fn rows_together(c: &Contraction, line: usize, wanted: usize) -> usize {
+    let lines = floor_div_usize(c.m(), line).max(1);
+    ceil_div_usize(line, ceil_div_usize(wanted, lines).max(1)).max(LEAST_ROWS).min(line)
+}
+
 /// # Safety
 /// As [`run`].
 unsafe fn run_rows(job: &Job<'_>, cx: Cx<'_>, operation: Operation, part: Range<usize>, then: Option<Then<'_>>) {
     let (kernels, c) = (of(cx.isa()), job.c);
     let mut block = EMPTY;
-    let buffered = job.accumulate || then.is_some();
+    // A closure sees what is still in the first-level cache.
+    let seen = if then.is_some() { floor_div_usize(SEEN, c.cols.max(1)).clamp(ROWS, BLOCK) } else { BLOCK };
     let mut first = part.start;
     while first < part.end {
         let n = BLOCK.min(part.end - first);
@@ -94,9 +106,9 @@ unsafe fn run_rows(job: &Job<'_>, cx: Cx<'_>, operation: Operation, part: Range<
             rest = after;
             let mut run = Run { rows, first_row, list: [TapAt { at: 0, index: 0 }; LIST], taps: 0, divisor: 1.0 };
             run.list_taps(c, operation);
-            // A tile that waits in a buffer, for further taps or for a closure, is small.
-            let together = !buffered && run.taps <= LIST;
-            let most = if together { BLOCK } else { ROWS };
+            // A tile that waits in a buffer, or for further taps, is small.
+            let together = !job.accumulate && run.taps <= LIST;
+            let most = if together { seen } else { ROWS };
             for rows in rows.chunks(most) {
                 (run.rows, run.first_row) = (rows, first_row);
                 // SAFETY: promised by the caller.
@@ -190,7 +202,7 @@ impl Run<'_> {
             let place = Place {
                 direct: true,
                 rows: self.rows.len(),
-                cols: set.cols,
+                cols: tiles * set.cols,
                 first_row: self.first_row,
                 first_col: column,
             };
