@@ -1,8 +1,9 @@
 //! Loop combinators of generated nests: tight inner loops and reductions of a fixed, documented association order.
 //!
 //! Reductions keep [`LANES`] accumulators: the value at innermost index `i` goes to lane `i % LANES`, lanes persist over
-//! outer indices, and at the end lanes are folded in halves (lane `l` with lane `l + 8`, then 4, 2, 1). The order
-//! depends on the extents only, so every instruction set and the compiler's interpreter give the same bits.
+//! outer indices, and at the end lanes are folded in halves (lane `l` with lane `l + 8`, then 4, 2, 1). Of 4096 innermost
+//! indices and more, all but the last few go to four times as many, which are folded into the lanes of the row. The order
+//! depends on the extents only, so every instruction set gives the same bits.
 //! Everything is `#[inline(always)]` so that closures vectorise inside [`crate::cx::Cx::vectorize`].
 
 use crate::pod::Pod;
@@ -10,6 +11,10 @@ use core::sync::atomic::{Ordering, compiler_fence};
 
 /// Accumulators of a reduction: one AVX-512 register of `f32`.
 pub const LANES: usize = 16;
+/// Lanes of long rows: each waits for its last sum, and several vectors of them do so at the same time.
+const WIDE: usize = 4 * LANES;
+/// Elements of a long row: others, as of a layer normalisation, are in the first-level cache and begin anew often.
+const LONG: usize = 4096;
 
 /// Calls `f` for 0, 1, ..., `n - 1`.
 #[inline(always)]
@@ -110,13 +115,29 @@ fn fold_lanes<T: Copy>(lanes: [T; LANES], f: impl Fn(T, T) -> T) -> T {
 /// One innermost row of a reduction.
 #[inline(always)]
 fn accumulate<T: Copy>(lanes: &mut [T; LANES], n: usize, mut f: impl FnMut(usize) -> T, combine: &impl Fn(T, T) -> T) {
-    let blocks = n / LANES;
-    for block in 0..blocks {
-        for (l, lane) in lanes.iter_mut().enumerate() {
-            *lane = combine(*lane, f(block * LANES + l));
+    let mut done = 0;
+    if n >= LONG {
+        let mut wide: [T; WIDE] = core::array::from_fn(&mut f);
+        done = WIDE;
+        while done + WIDE <= n {
+            for (l, lane) in wide.iter_mut().enumerate() {
+                *lane = combine(*lane, f(done + l));
+            }
+            done += WIDE;
+        }
+        let (parts, _) = wide.as_chunks::<LANES>();
+        for part in parts {
+            for (lane, value) in lanes.iter_mut().zip(part) {
+                *lane = combine(*lane, *value);
+            }
         }
     }
-    let done = blocks * LANES;
+    while done + LANES <= n {
+        for (l, lane) in lanes.iter_mut().enumerate() {
+            *lane = combine(*lane, f(done + l));
+        }
+        done += LANES;
+    }
     for (l, lane) in lanes.iter_mut().enumerate().take(n - done) {
         *lane = combine(*lane, f(done + l));
     }
@@ -343,6 +364,23 @@ mod tests {
     extern crate std;
     use super::*;
     use std::vec::Vec;
+
+    #[test]
+    fn long_rows_take_every_element_once() {
+        for n in [LONG - 1, LONG, LONG + 1, LONG + LANES + 3, LONG + WIDE - 1, 3 * LONG + 77] {
+            let mut seen = std::vec![0; n];
+            let total = sum(n, |i| {
+                seen[i] += 1;
+                i as i64
+            });
+            assert_eq!(total, (n * (n - 1) / 2) as i64);
+            assert!(seen.iter().all(|count| *count == 1), "{n}");
+            assert_eq!(sum_nd([2, n], |[a, i]| (a * i) as i64), total);
+            for at in [0, n / 2, n - 1] {
+                assert_eq!(max(n, |i| if i == at { 1.0f32 } else { -1.0 }), 1.0);
+            }
+        }
+    }
 
     #[test]
     fn for_each_is_row_major() {
