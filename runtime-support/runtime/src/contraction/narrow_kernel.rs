@@ -120,7 +120,8 @@ unsafe fn line<S: Simd>(
     to: *mut f32,
 ) {
     let low = args.first.wrapping_add(start as isize);
-    let inside = |at: isize| at.clamp(0, pixels as isize) as usize;
+    // `clamp` could panic.
+    let inside = |at: isize| at.max(0).min(pixels as isize) as usize;
     let (first, end) = (inside(low.saturating_neg()), inside(args.limit.wrapping_sub(low)));
     let a = a.wrapping_offset((start as isize).wrapping_mul(args.pixel)).wrapping_add(channel);
     // SAFETY: promised by the caller: pixels first..end are not in the padding.
