@@ -55,24 +55,42 @@ pub(super) unsafe fn run(
     let shared = Shared::new(a, w, out, epilogue);
     cx.split(parts.count(), |range| {
         let shared = &shared;
-        let work = |block: &mut [Row]| {
-            let mut table = Table { block, tabled: 0..0 };
-            for i in 0..range.len() {
-                let part = if cx.is_back() { range.end - 1 - i } else { range.start + i };
-                let (batch, rows, cols) = parts.part(part);
-                let job = Job::new(c, batch, shared.a, shared.w, shared.out, &shared.epilogue);
-                let job = Job { back: cx.is_back(), ..job }.updating();
-                // SAFETY: promised by the caller; parts are disjoint.
-                unsafe { job.run(kernels, &mut table, rows, cols, shared.epilogue.then) };
+        // SAFETY: promised by the caller; parts are disjoint, and whole lines where they are narrow.
+        unsafe {
+            match &narrow {
+                Some(narrow) => narrow.parts((c, shared), cx, &parts, range),
+                None => tiles((c, shared), kernels, cx, &parts, range),
             }
-        };
-        if let Some(narrow) = &narrow {
-            // SAFETY: promised by the caller; parts are disjoint whole lines.
-            return unsafe { narrow.parts((c, shared), cx, &parts, range) };
         }
-        // Making a whole block takes as long as some products of few rows.
-        if c.m() <= FEW { work(&mut [Row::START; FEW]) } else { work(&mut { EMPTY }) }
     });
+}
+
+/// A range of parts, tile by tile.
+///
+/// # Safety
+/// The descriptor fits all operands; the kernels are of the context's instruction set.
+// A frame of its own: lines need no block of rows.
+#[inline(never)]
+unsafe fn tiles(
+    (c, shared): (&Contraction, &Shared<'_>),
+    kernels: Kernels,
+    cx: Cx<'_>,
+    parts: &Parts,
+    range: Range<usize>,
+) {
+    let work = |block: &mut [Row]| {
+        let mut table = Table { block, tabled: 0..0 };
+        for i in 0..range.len() {
+            let part = if cx.is_back() { range.end - 1 - i } else { range.start + i };
+            let (batch, rows, cols) = parts.part(part);
+            let job = Job::new(c, batch, shared.a, shared.w, shared.out, &shared.epilogue);
+            let job = Job { back: cx.is_back(), ..job }.updating();
+            // SAFETY: promised by the caller; parts are disjoint.
+            unsafe { job.run(kernels, &mut table, rows, cols, shared.epilogue.then) };
+        }
+    };
+    // Making a whole block takes as long as some products of few rows.
+    if c.m() <= FEW { work(&mut [Row::START; FEW]) } else { work(&mut { EMPTY }) }
 }
 
 /// Rows of a block, whose left operand stays in the cache.
