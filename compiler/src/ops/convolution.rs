@@ -366,7 +366,7 @@ struct Phase {
     first_tap: i64,
     tap_step: i64,
     taps: Dim,
-    /// The data has one pixel: every element has a single tap, the first one that of the first.
+    /// The data has one pixel: element i has tap `first_tap + i` alone, and `taps` does not count.
     of_one_pixel: bool,
 }
 
@@ -396,7 +396,7 @@ impl Phase {
     fn of_one_pixel(slide: &Slide) -> Option<Phase> {
         let (kernel, before) = (slide.kernel.as_const()?, slide.before.as_const()?);
         let reached = before >= 0 && slide.size.as_const()?.checked_add(before)? <= kernel;
-        let phase = Phase { first_tap: before, taps: Dim::constant(1), of_one_pixel: true, ..Phase::whole(slide) };
+        let phase = Phase { first_tap: before, of_one_pixel: true, ..Phase::whole(slide) };
         (slide.out.is(1) && slide.dilation == 1 && reached).then_some(phase)
     }
 

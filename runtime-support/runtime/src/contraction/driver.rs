@@ -45,13 +45,13 @@ pub(super) unsafe fn run(
     let light = c.k().saturating_mul(c.cols) <= LIGHT;
     let cx = parts::context(c, cx);
     let narrow = if epilogue.accumulate { None } else { Narrow::of(c, cx.isa()) };
-    // Lines are whole.
-    let tile = narrow.as_ref().map_or(tile, |narrow| narrow.line(c));
-    let block = if light { tile.saturating_mul(2) } else { most_rows(c).max(tile) };
+    // What stays together: tiles, or lines.
+    let unit = narrow.as_ref().map_or(tile, |narrow| narrow.line(c));
+    let block = if light { unit.saturating_mul(2) } else { most_rows(c).max(unit) };
     // Every part reads all weights, or all rows: few parts where there are few rows.
     let least = cx.threads().saturating_mul(2);
-    let wanted = cx.parts(work, WORK).min(floor_div_usize(c.m(), tile.saturating_mul(TILES)).max(least));
-    let parts = Parts::new(c, wanted, (tile, c.panel), block);
+    let wanted = cx.parts(work, WORK).min(floor_div_usize(c.m(), unit.saturating_mul(TILES)).max(least));
+    let parts = Parts::new(c, wanted, (unit, c.panel), block);
     let shared = Shared::new(a, w, out, epilogue);
     cx.split(parts.count(), |range| {
         let shared = &shared;

@@ -1,6 +1,7 @@
 //! One batch of a contraction or window, and how its tiles are finished.
 use super::kernel::Args;
 use super::parts::apart;
+use super::results::Results;
 use super::steps::Steps;
 use super::table::{Row, step};
 use super::{Contraction, Epilogue, Then, Tile};
@@ -142,6 +143,20 @@ impl<'a> Job<'a> {
             let (first_row, first_col) = (place.first_row + i * together, place.first_col);
             // SAFETY: rows and columns are inside the result, which `run` borrows; no two of these rows overlap.
             then(unsafe { Tile::in_place(self.batch, (first_row, first_col), rows, args.out, place.cols) });
+        }
+    }
+
+    /// Shows the closure so many rows that lie in the result at equal distances.
+    ///
+    /// # Safety
+    /// Rows and columns are inside the result, which the caller borrows.
+    pub unsafe fn show(&self, then: Then<'_>, (first_row, first_col): (usize, usize), results: &Results, rows: usize) {
+        // Rows that may overlap are shown one by one.
+        let together = if self.rows_are_apart { rows.max(1) } else { 1 };
+        for row in (0..rows).step_by(together) {
+            let (place, out) = ((first_row + row, first_col), results.out.wrapping_add(row * results.out_step));
+            // SAFETY: promised by the caller; no two of these rows overlap.
+            then(unsafe { Tile::in_steps(self.batch, place, out, (together, results.out_step), results.cols) });
         }
     }
 

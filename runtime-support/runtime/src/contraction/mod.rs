@@ -17,6 +17,7 @@ pub(crate) mod packed_kernel;
 pub(crate) mod packed_kernels;
 pub(crate) mod parts;
 mod reach;
+pub(crate) mod results;
 mod rows;
 mod single;
 mod steps;

@@ -5,8 +5,8 @@ use super::kernel::LINE;
 use super::line::{Line, Lines};
 use super::narrow_kernel::{self, NarrowArgs, NarrowKernel};
 use super::parts::{Parts, Shared};
-use super::strip::Results;
-use super::{Contraction, Then, Tile};
+use super::results::Results;
+use super::{Contraction, Then};
 use crate::cx::Cx;
 use crate::isa::Isa;
 use crate::math::floor_div_usize;
@@ -129,16 +129,9 @@ impl Narrow {
             unsafe { (self.kernel)(&args) };
             done += self.rows;
         }
-        let Some(then) = then else { return };
-        // Outputs that may overlap are shown one by one.
-        let together = if job.rows_are_apart { axis.extent } else { 1 };
-        let mut row = 0;
-        while row < axis.extent {
-            let rows = together.min(axis.extent - row);
-            let (place, out) = ((first_row + row, 0), to.out.wrapping_add(row * axis.out));
-            // SAFETY: inside the result, which is borrowed; no two of these outputs overlap.
-            then(unsafe { Tile::in_steps(job.batch, place, out, (rows, axis.out), c.cols) });
-            row += rows;
+        if let Some(then) = then {
+            // SAFETY: inside the result, which is borrowed.
+            unsafe { job.show(then, (first_row, 0), &to, axis.extent) };
         }
     }
 }
@@ -146,8 +139,8 @@ impl Narrow {
 #[cfg(test)]
 mod tests {
     extern crate std;
-    use super::super::tests::Random;
-    use super::super::{Batch, Bound, Epilogue, RowAxis, Tap, packed_len};
+    use super::super::tests::{Random, one_row};
+    use super::super::{Batch, Bound, Epilogue, RowAxis, Tap, Tile, packed_len};
     use super::*;
     use crate::view::{View, ViewMut};
     use std::vec;
@@ -180,16 +173,6 @@ mod tests {
             cols,
             ..Contraction::NEW
         }
-    }
-
-    /// Row (y, x) of all groups alone.
-    fn one_row(c: &Contraction, y: usize, x: usize) -> Contraction {
-        let mut bounds = c.bounds;
-        for (bound, index) in bounds.iter_mut().zip([y, x]) {
-            (bound.offset, bound.row) = (bound.offset + bound.stride * index as isize, Bound::NO_AXIS);
-        }
-        let a_offset = c.a_offset + y as isize * c.rows[0].a + x as isize * c.rows[1].a;
-        Contraction { rows: [RowAxis::ONE; 4], bounds, a_offset, ..*c }
     }
 
     #[test]

@@ -12,7 +12,7 @@
 
 use super::kernel::LINE;
 use super::line::TapAt;
-use super::strip::Results;
+use super::results::Results;
 use crate::isa::Isa;
 use crate::math::ceil_div_usize;
 use crate::simd::{Simd, load_first};

@@ -14,13 +14,14 @@
     allow(dead_code)
 )]
 
+use super::Then;
 use super::job::{Job, offset};
 use super::kernel::{Args, IN_PART, KernelSet, LINE};
+use super::results::Results;
 use super::steps::{Run, Runs, Steps};
-use super::{Then, Tile};
 use crate::isa::VECTORS;
 use crate::math::floor_mod_usize;
-use crate::simd::{Simd, load_first, store_first};
+use crate::simd::Simd;
 
 /// Rows after which a closure sees them.
 const SEEN: usize = 48;
@@ -39,21 +40,6 @@ pub(crate) struct StripArgs<'a> {
     to: Results,
     /// At least as many as the kernel computes at once; the last ones overlap those before them.
     rows: usize,
-}
-
-/// Rows of the result at equal distances, and what is added to them.
-#[derive(Clone, Copy)]
-pub(super) struct Results {
-    pub out: *mut f32,
-    pub out_step: usize,
-    /// Bias of the first column, or null.
-    pub bias: *const f32,
-    /// Residual of the first column, or null.
-    pub residual: *const f32,
-    pub residual_step: usize,
-    pub clamp: Option<(f32, f32)>,
-    /// Columns that exist: fewer than the kernel's where it stores vectors in part.
-    pub cols: usize,
 }
 
 /// # Safety
@@ -125,13 +111,8 @@ impl Job<'_> {
             // SAFETY: promised by the caller.
             unsafe { kernel(&strip) };
             if let Some(then) = then {
-                // Rows that may overlap are shown one by one.
-                let together = if self.rows_are_apart { count.max(1) } else { 1 };
-                for i in (0..count).step_by(together) {
-                    let (place, out) = ((first_row + done + i, first_col), strip.to.out.wrapping_add(i * steps.out));
-                    // SAFETY: inside the result, which `run` borrows; no two of these rows overlap.
-                    then(unsafe { Tile::in_steps(self.batch, place, out, (together, steps.out), args.cols) });
-                }
+                // SAFETY: inside the result, which `run` borrows.
+                unsafe { self.show(then, (first_row + done, first_col), &strip.to, count) };
             }
             done += count;
         }
@@ -233,63 +214,6 @@ unsafe fn rows<S: Simd, const MR: usize, const NV: usize, const ONE: bool>(
     }
 }
 
-impl Results {
-    /// Adds to the sums of MR rows from `first` on, limits and stores them.
-    ///
-    /// # Safety
-    /// Result, residual and bias have the rows and columns.
-    #[inline(always)]
-    pub unsafe fn finish<S: Simd, const MR: usize, const NV: usize>(
-        &self,
-        s: S,
-        first: usize,
-        acc: &mut [[S::F32; NV]; MR],
-    ) {
-        let out = self.out.wrapping_add(first * self.out_step);
-        // SAFETY: promised by the caller.
-        unsafe {
-            // The last vector may lack columns, and whole strips have none that do.
-            let part = self.cols < NV * S::LANES;
-            let left = |v: usize| if part { self.cols.saturating_sub(v * S::LANES) } else { S::LANES };
-            if !self.bias.is_null() {
-                for v in 0..NV {
-                    let bias = load_first(s, self.bias.wrapping_add(v * S::LANES), left(v));
-                    for i in 0..MR {
-                        acc[i][v] = s.add(acc[i][v], bias);
-                    }
-                }
-            }
-            if !self.residual.is_null() {
-                for i in 0..MR {
-                    let at = self.residual.wrapping_add((first + i) * self.residual_step);
-                    for v in 0..NV {
-                        acc[i][v] = s.add(acc[i][v], load_first(s, at.wrapping_add(v * S::LANES), left(v)));
-                    }
-                }
-            }
-            if let Some((low, high)) = self.clamp {
-                let (low, high) = (s.splat(low), s.splat(high));
-                for i in 0..MR {
-                    for v in 0..NV {
-                        // The second operand wins if it is NaN.
-                        acc[i][v] = s.min(high, s.max(low, acc[i][v]));
-                    }
-                }
-            }
-            for i in 0..MR {
-                let at = out.wrapping_add(i * self.out_step);
-                for v in 0..NV {
-                    if part {
-                        store_first(s, at.wrapping_add(v * S::LANES), left(v), acc[i][v]);
-                    } else {
-                        s.store(at.wrapping_add(v * S::LANES), acc[i][v]);
-                    }
-                }
-            }
-        }
-    }
-}
-
 /// The row that is fetched next.
 struct Coming {
     out: *const f32,
@@ -354,8 +278,8 @@ unsafe fn products<S: Simd, const MR: usize, const NV: usize, const K: usize>(
 #[cfg(test)]
 mod tests {
     extern crate std;
-    use super::super::tests::Random;
-    use super::super::{Bound, Contraction, Epilogue, RowAxis, Tap, packed_len};
+    use super::super::tests::{Random, one_row};
+    use super::super::{Bound, Contraction, Epilogue, RowAxis, Tap, Tile, packed_len};
     use super::*;
     use crate::cx::Cx;
     use crate::isa::Isa;
@@ -440,16 +364,6 @@ mod tests {
             cols: n,
             ..Contraction::NEW
         }
-    }
-
-    /// Row (y, x) of a convolution alone.
-    fn one_row(c: &Contraction, y: usize, x: usize) -> Contraction {
-        let mut bounds = c.bounds;
-        for (bound, index) in bounds.iter_mut().zip([y, x]) {
-            (bound.offset, bound.row) = (bound.offset + bound.stride * index as isize, Bound::NO_AXIS);
-        }
-        let a_offset = c.a_offset + y as isize * c.rows[0].a + x as isize * c.rows[1].a;
-        Contraction { rows: [RowAxis::ONE; 4], bounds, a_offset, ..*c }
     }
 
     #[test]

@@ -27,6 +27,16 @@ impl Random {
     }
 }
 
+/// Row (y, x) of a convolution alone, whose bounds are those of its first two row axes.
+pub(crate) fn one_row(c: &Contraction, y: usize, x: usize) -> Contraction {
+    let mut bounds = c.bounds;
+    for (bound, index) in bounds.iter_mut().zip([y, x]) {
+        (bound.offset, bound.row) = (bound.offset + bound.stride * index as isize, Bound::NO_AXIS);
+    }
+    let a_offset = c.a_offset + y as isize * c.rows[0].a + x as isize * c.rows[1].a;
+    Contraction { rows: [RowAxis::ONE; 4], bounds, a_offset, ..*c }
+}
+
 /// Value and sum of magnitudes of one output element before the epilogue.
 fn definition(c: &Contraction, a: &[f32], w: &[f32], [b0, b1]: [usize; 2], m: usize, n: usize) -> (f64, f64) {
     let (mut row, mut rest) = ([0; 4], m);

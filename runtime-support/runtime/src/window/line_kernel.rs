@@ -12,6 +12,7 @@
 )]
 
 use crate::contraction::line::TapAt;
+use crate::contraction::results::Results;
 use crate::isa::Isa;
 use crate::simd::Simd;
 
@@ -19,7 +20,7 @@ use crate::simd::Simd;
 const OUTPUTS: usize = 7;
 const FEW_OUTPUTS: usize = 4;
 
-/// Some outputs of one line: `outputs` from `start` on, `cols` channels. Both are at least as many as the kernel computes
+/// Some outputs of one line: `outputs` from `start` on, `to.cols` channels. Both are at least as many as the kernel computes
 /// at once; the last ones overlap those before them.
 #[derive(Clone, Copy)]
 pub(super) struct LineArgs<'a> {
@@ -35,18 +36,10 @@ pub(super) struct LineArgs<'a> {
     pub limit: isize,
     pub w: *const f32,
     pub w_stride: usize,
-    /// Output 0, and the distance of outputs.
-    pub out: *mut f32,
-    pub out_step: usize,
-    /// Bias, or null.
-    pub bias: *const f32,
-    /// Residual of output 0, or null, and its distance.
-    pub residual: *const f32,
-    pub residual_step: usize,
-    pub clamp: Option<(f32, f32)>,
+    /// All outputs of the line.
+    pub to: Results,
     pub start: usize,
     pub outputs: usize,
-    pub cols: usize,
 }
 
 /// # Safety
@@ -88,8 +81,8 @@ impl LineSet {
 #[inline(always)]
 unsafe fn line<S: Simd, const STRIDE: usize, const K: usize, const MR: usize>(s: S, args: &LineArgs<'_>) {
     let mut column = 0;
-    while column < args.cols {
-        let at = column.min(args.cols - S::LANES);
+    while column < args.to.cols {
+        let at = column.min(args.to.cols - S::LANES);
         // SAFETY: promised by the caller.
         unsafe {
             match args.taps {
@@ -176,7 +169,7 @@ unsafe fn tile<S: Simd, const STRIDE: usize, const K: usize, const MR: usize, co
 ) {
     // SAFETY: the caller promises a vector of channels at all pixels that are not in the padding, and at all outputs.
     unsafe {
-        let bias = if args.bias.is_null() { s.splat(0.0) } else { s.load(args.bias.add(column)) };
+        let bias = if args.to.bias.is_null() { s.splat(0.0) } else { s.load(args.to.bias.add(column)) };
         let mut acc = [bias; MR];
         let skipped = (start * STRIDE) as isize * args.pixel;
         match rows {
@@ -194,20 +187,20 @@ unsafe fn tile<S: Simd, const STRIDE: usize, const K: usize, const MR: usize, co
                 }
             }
         }
-        if !args.residual.is_null() {
-            let mut at = args.residual.wrapping_add(start * args.residual_step + column);
+        if !args.to.residual.is_null() {
+            let mut at = args.to.residual.wrapping_add(start * args.to.residual_step + column);
             for x in &mut acc {
                 *x = s.add(*x, s.load(at));
-                at = at.wrapping_add(args.residual_step);
+                at = at.wrapping_add(args.to.residual_step);
             }
         }
-        let (low, high) = args.clamp.unwrap_or((f32::NEG_INFINITY, f32::INFINITY));
+        let (low, high) = args.to.clamp.unwrap_or((f32::NEG_INFINITY, f32::INFINITY));
         let (low, high) = (s.splat(low), s.splat(high));
-        let mut at = args.out.wrapping_add(start * args.out_step + column);
+        let mut at = args.to.out.wrapping_add(start * args.to.out_step + column);
         for x in acc {
             // The second operand wins if it is NaN.
             s.store(at, s.min(high, s.max(low, x)));
-            at = at.wrapping_add(args.out_step);
+            at = at.wrapping_add(args.to.out_step);
         }
     }
 }

@@ -3,7 +3,8 @@ use super::line_kernel::{LineArgs, LineKernel, of};
 use crate::contraction::job::{Job, offset};
 use crate::contraction::kernel::LINE;
 use crate::contraction::line::{Line, Lines};
-use crate::contraction::{Contraction, Then, Tile};
+use crate::contraction::results::Results;
+use crate::contraction::{Contraction, Then};
 use crate::isa::Isa;
 use crate::math::{floor_div_usize, floor_mod_usize};
 use core::ops::Range;
@@ -74,11 +75,12 @@ impl Depthwise {
                 let width = block.min(cols.end - start);
                 for (i, at) in strip.iter().enumerate() {
                     let args = self.args(job, at, start, width);
-                    match then {
-                        // SAFETY: promised by the caller.
-                        None => unsafe { (self.kernel)(&args) },
-                        // SAFETY: promised by the caller.
-                        Some(then) => unsafe { self.tile(job, &args, ((line + i) * length, start), then) },
+                    // SAFETY: promised by the caller; the channels are inside the result, which is borrowed.
+                    unsafe {
+                        (self.kernel)(&args);
+                        if let Some(then) = then {
+                            job.show(then, ((line + i) * length, start), &args.to, args.outputs);
+                        }
                     }
                 }
                 column = start + width;
@@ -98,34 +100,17 @@ impl Depthwise {
             limit: self.lines.limit,
             w: job.w.wrapping_add(column),
             w_stride: job.c.cols,
-            out: job.out.wrapping_add(line.out).wrapping_add(column),
-            out_step: axis.out,
-            bias: offset(job.bias, column),
-            residual: offset(job.residual, line.residual.wrapping_add(column)),
-            residual_step: axis.residual,
-            clamp: job.clamp,
+            to: Results {
+                out: job.out.wrapping_add(line.out).wrapping_add(column),
+                out_step: axis.out,
+                bias: offset(job.bias, column),
+                residual: offset(job.residual, line.residual.wrapping_add(column)),
+                residual_step: axis.residual,
+                clamp: job.clamp,
+                cols,
+            },
             start: 0,
             outputs: axis.extent,
-            cols,
-        }
-    }
-
-    /// Some channels of a line, then the closure on them where they lie.
-    ///
-    /// # Safety
-    /// As `run`.
-    unsafe fn tile(&self, job: &Job<'_>, args: &LineArgs<'_>, (first_row, first_col): (usize, usize), then: Then<'_>) {
-        // SAFETY: promised by the caller.
-        unsafe { (self.kernel)(args) };
-        // Outputs that may overlap are shown one by one.
-        let together = if job.rows_are_apart { args.outputs } else { 1 };
-        let mut row = 0;
-        while row < args.outputs {
-            let (rows, out) = (together.min(args.outputs - row), args.out.wrapping_add(row * args.out_step));
-            let place = (first_row + row, first_col);
-            // SAFETY: outputs and channels are inside the result, which `run` borrows; no two of these outputs overlap.
-            then(unsafe { Tile::in_steps(job.batch, place, out, (rows, args.out_step), args.cols) });
-            row += rows;
         }
     }
 }

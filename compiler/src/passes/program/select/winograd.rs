@@ -1,4 +1,4 @@
-//! 3x3 convolutions that can be computed by minimal filtering: their form, their transformed weights, and blocks of tiles.
+//! 3x3 convolutions, of volumes too, that can be computed by minimal filtering: their form, their transformed weights, and blocks of tiles.
 
 mod choice;
 
@@ -19,7 +19,7 @@ const CACHE: usize = 1024 * 1024;
 const STREAMED: usize = CACHE * 5 / 8;
 
 /// Slices of the result in a block, where there are as many: fewer would transform most data twice.
-const LEAST_SLICES: usize = 4;
+const LEAST_SLICES: i64 = 4;
 
 /// Blocks, or parts of a single one, for which there is working memory: threads compute them apart from each other.
 const PORTIONS: usize = 2;
@@ -145,6 +145,11 @@ impl Form {
         self.slices.as_ref().map_or(1, |slices| slices.taps)
     }
 
+    /// Slices of the result.
+    fn count(&self) -> i64 {
+        self.slices.as_ref().map_or(1, |slices| slices.count)
+    }
+
     /// Blocks of equal size, such that transformed data and sums stay in the second-level cache beside the weights.
     fn blocks(&self, tile: i64, panel: usize, scratch: BufferId) -> Winograd {
         let positions = (tile + 2) as usize * (tile + 2) as usize;
@@ -157,14 +162,14 @@ impl Form {
         // Floats of a position: of a tile, in all slices of a block.
         let floats = room / plane;
         let slices = self.slices_of_block(tiles, floats / depth.saturating_add(panel));
-        let [read, written] = [slices.saturating_add(taps - 1), slices];
-        let each = read.saturating_mul(depth).saturating_add(written.saturating_mul(panel));
+        let read = slices.saturating_add(taps - 1);
+        let each = read.saturating_mul(depth).saturating_add(slices.saturating_mul(panel));
         let most = (floats / each).max(TILE_ROWS.div_ceil(slices));
         let block = tiles.div_ceil(tiles.div_ceil(most));
         let left = floats.saturating_sub(block.saturating_mul(read).saturating_mul(depth));
         // A single block is divided among threads by columns.
         let share = if block < tiles { usize::MAX } else { columns.div_ceil(panel).div_ceil(PORTIONS) };
-        let chunk = (left / written.saturating_mul(block) / panel).clamp(1, share) * panel;
+        let chunk = (left / slices.saturating_mul(block) / panel).clamp(1, share) * panel;
         let slices = self.slices.as_ref().map(|of| (of.axis, slices));
         Winograd { axes: self.axes, slices, tile: tile as usize, block, chunk, scratch }
     }
@@ -172,9 +177,8 @@ impl Form {
     /// Slices of the result in a block: as many as there is room for, because blocks share the data of slices but not their
     /// transformation, in blocks of equal size.
     fn slices_of_block(&self, tiles: usize, room: usize) -> usize {
-        let Some(slices) = &self.slices else { return 1 };
-        let count = usize::try_from(slices.count).unwrap_or(usize::MAX).max(1);
-        let most = (room / tiles.min(TILE_ROWS)).max(LEAST_SLICES);
+        let count = usize::try_from(self.count()).unwrap_or(usize::MAX).max(1);
+        let most = (room / tiles.min(TILE_ROWS)).max(LEAST_SLICES as usize);
         count.div_ceil(count.div_ceil(most))
     }
 

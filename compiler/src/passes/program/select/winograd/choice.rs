@@ -81,15 +81,11 @@ impl Form {
         self.depth.saturating_mul(self.taps())
     }
 
-    /// Slices of the result, of all images.
-    fn all_slices(&self) -> i64 {
-        self.images.saturating_mul(self.slices.as_ref().map_or(1, |slices| slices.count))
-    }
-
     /// Nanoseconds of the plain sum.
     fn direct(&self, weight: f64) -> f64 {
-        let pixels = self.all_slices().saturating_mul(self.height).saturating_mul(self.width) as f64;
-        9.0 * self.product(pixels, weight)
+        let slices = self.images.saturating_mul(self.count());
+        let pixels = slices.saturating_mul(self.height).saturating_mul(self.width);
+        9.0 * self.product(pixels as f64, weight)
     }
 
     /// Nanoseconds of the product of so many rows with the weights of a tap or position.
@@ -101,12 +97,9 @@ impl Form {
     /// Nanoseconds with tiles of this size.
     fn filtered(&self, tile: i64, weight: f64) -> f64 {
         let positions = ((tile + 2) * (tile + 2)) as f64;
-        let tiles = self.tiles(tile).saturating_mul(self.all_slices() / self.images.max(1));
+        let tiles = self.tiles(tile).saturating_mul(self.count());
         // Slices that two blocks read are transformed twice.
-        let read = match &self.slices {
-            Some(slices) => 1.0 + (slices.taps - 1) as f64 / LEAST_SLICES.min(slices.count.max(1) as usize) as f64,
-            None => 1.0,
-        };
+        let read = 1.0 + (self.taps() - 1) as f64 / self.count().clamp(1, LEAST_SLICES) as f64;
         let transformed = (self.depth as f64 * read + self.columns as f64) * tiles as f64;
         let product = self.product(tiles.max(LEAST_TILES) as f64, weight);
         positions * (product + transformed * TRANSFORMED) + tiles as f64 * TILE + PHASES
