@@ -1,13 +1,10 @@
-//! What the operating system is told about the pages of large memory: weights in a file are wanted at once, arenas in large
-//! pages. Advice only: where the system knows nothing of it, nothing happens.
+//! The pages of large memory: those of weights in a file are mapped before a model runs, arenas lie in large ones.
 use core::sync::atomic::{AtomicBool, Ordering};
 
-/// Memory of fewer bytes is not worth a call.
+/// Memory of fewer bytes is not worth the care.
 const LEAST: usize = 4 << 20;
-/// Least bytes of an arena in large pages. A guest system may have to ask its host for each of them, which takes milliseconds;
-/// runs over smaller arenas gain nothing in return.
-#[cfg(feature = "alloc")]
-const LARGE: usize = 8 << 20;
+/// Bytes that Linux maps around an address in a file that has no page yet, where they are in memory.
+const AROUND: usize = 64 << 10;
 
 /// Whether the pages of some weights have been mapped.
 #[derive(Debug, Default)]
@@ -30,9 +27,14 @@ impl Mapped {
     }
 }
 
-/// Maps all pages of `bytes` in one call, instead of a fault for every few of them while a model runs.
+/// Has all pages of `bytes` mapped, which while a model runs would take several times as long. Reading a byte of every few
+/// pages takes half the time of asking for all of them (`MADV_POPULATE_READ`), which the system does page by page.
 pub fn map(bytes: &[u8]) {
-    advise(bytes.as_ptr(), bytes.len(), Advice::Map);
+    if cfg!(feature = "std") && bytes.len() >= LEAST {
+        bytes.iter().step_by(AROUND).for_each(|byte| {
+            core::hint::black_box(*byte);
+        });
+    }
 }
 
 /// Memory of all zero bits, in large pages where the system has them; null where there is none.
@@ -41,7 +43,7 @@ pub fn map(bytes: &[u8]) {
 /// As the standard library's function of this name: the layout has a size.
 #[cfg(feature = "alloc")]
 pub unsafe fn alloc_zeroed(layout: core::alloc::Layout) -> *mut u8 {
-    if layout.size() < LARGE || cfg!(not(all(feature = "std", target_os = "linux"))) {
+    if layout.size() < LEAST || cfg!(not(all(feature = "std", target_os = "linux"))) {
         // SAFETY: promised by the caller.
         return unsafe { alloc::alloc::alloc_zeroed(layout) };
     }
@@ -49,43 +51,27 @@ pub unsafe fn alloc_zeroed(layout: core::alloc::Layout) -> *mut u8 {
     // SAFETY: promised by the caller.
     let memory = unsafe { alloc::alloc::alloc(layout) };
     if !memory.is_null() {
-        advise(memory, layout.size(), Advice::Enlarge);
+        enlarge(memory, layout.size());
         // SAFETY: just allocated with this size.
         unsafe { memory.write_bytes(0, layout.size()) };
     }
     memory
 }
 
-/// The advice that is given.
-#[derive(Clone, Copy)]
-enum Advice {
-    Map,
-    #[cfg(feature = "alloc")]
-    Enlarge,
-}
-
-#[cfg(all(feature = "std", target_os = "linux"))]
-fn advise(start: *const u8, bytes: usize, advice: Advice) {
-    if bytes < LEAST {
-        return;
-    }
-    let advice = match advice {
-        Advice::Map => libc::MADV_POPULATE_READ,
-        Advice::Enlarge => libc::MADV_HUGEPAGE,
-    };
+/// Asks for large pages. Where the system has none, nothing happens.
+#[cfg(all(feature = "alloc", feature = "std", target_os = "linux"))]
+fn enlarge(start: *mut u8, bytes: usize) {
     // SAFETY: asks for a number.
     let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
     let Some(page) = usize::try_from(page).ok().filter(|page| page.is_power_of_two()) else { return };
     let before = start.addr() & (page - 1);
-    // SAFETY: the pages hold memory of this process; neither advice changes what is in them, nor who may use them. Errors,
-    // as of an old kernel, leave everything as it was.
-    let _ = unsafe { libc::madvise(start.wrapping_sub(before).cast_mut().cast(), bytes + before, advice) };
+    // SAFETY: the pages hold memory of this process; the advice changes neither what is in them, nor who may use them. Errors,
+    // as of a kernel without large pages, leave everything as it was.
+    let _ = unsafe { libc::madvise(start.wrapping_sub(before).cast(), bytes + before, libc::MADV_HUGEPAGE) };
 }
 
-#[cfg(not(all(feature = "std", target_os = "linux")))]
-fn advise(_: *const u8, bytes: usize, _: Advice) {
-    let _ = bytes < LEAST;
-}
+#[cfg(all(feature = "alloc", not(all(feature = "std", target_os = "linux"))))]
+fn enlarge(_: *mut u8, _: usize) {}
 
 #[cfg(all(test, feature = "std"))]
 mod tests {
@@ -93,7 +79,7 @@ mod tests {
 
     #[test]
     fn large_memory_is_zero() {
-        let layout = core::alloc::Layout::from_size_align(2 * LARGE + 64, 64).unwrap();
+        let layout = core::alloc::Layout::from_size_align(2 * LEAST + 64, 64).unwrap();
         // SAFETY: the layout has a size.
         let memory = unsafe { alloc_zeroed(layout) };
         assert!(!memory.is_null());
