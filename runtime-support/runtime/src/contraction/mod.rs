@@ -5,6 +5,7 @@
 pub(crate) mod activation;
 mod driver;
 mod epilogue;
+mod fold;
 pub(crate) mod job;
 pub(crate) mod kernel;
 pub(crate) mod kernels;

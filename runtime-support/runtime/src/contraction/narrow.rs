@@ -1,9 +1,10 @@
 //! Convolutions with no more columns than a wide vector holds, as of narrow groups: line by line, because tiles of so few
 //! products wait for the addresses of their rows, and most of these have taps in the padding.
+use super::fold::{FoldKernel, Folded};
 use super::job::{Job, offset};
 use super::kernel::LINE;
 use super::line::{Line, Lines};
-use super::narrow_kernel::{self, NarrowArgs, NarrowKernel};
+use super::narrow_kernel::{self, NarrowArgs, NarrowKernel, NarrowPair};
 use super::parts::{Parts, Shared};
 use super::results::Results;
 use super::{Contraction, Then};
@@ -20,9 +21,16 @@ const TABLED: usize = 16;
 /// Such a convolution.
 pub(super) struct Narrow {
     lines: Lines,
+    kernels: NarrowPair,
+    /// For convolutions whose weights it takes.
+    fold: Option<FoldKernel>,
+}
+
+/// What the columns of a batch are computed with.
+struct Weights {
     kernel: NarrowKernel,
-    /// Outputs that the kernel computes.
-    rows: usize,
+    w: *const f32,
+    width: usize,
 }
 
 /// The addresses of lines, which all batches have in common.
@@ -55,10 +63,10 @@ impl Narrow {
         }
         let lines = Lines::of(c)?;
         let taps = floor_div_usize(c.k(), window.saturating_mul(c.depth));
-        let (rows, kernel) = set.kernel(lines.stride, lines.outputs(c), |rows| {
+        let kernels = set.kernel(lines.stride, lines.outputs(c), |rows| {
             narrow_kernel::fits(rows, lines.stride, (taps, window, c.depth))
         })?;
-        Some(Narrow { lines, kernel, rows })
+        Some(Narrow { lines, kernels, fold: Folded::takes(c).then_some(set.fold) })
     }
 
     /// Outputs of a line.
@@ -79,19 +87,33 @@ impl Narrow {
         parts: &Parts,
         range: Range<usize>,
     ) {
-        let mut table = Table { lines: [Line::NOWHERE; TABLED], tabled: 0..0 };
+        let (mut table, mut folded) = (Table { lines: [Line::NOWHERE; TABLED], tabled: 0..0 }, Folded::NONE);
         let (length, then) = (self.line(c), shared.epilogue.then);
         let at = |range: &Range<usize>, i: usize| if cx.is_back() { range.end - 1 - i } else { range.start + i };
         for i in 0..range.len() {
             let (batch, rows, _) = parts.part(at(&range, i));
             let job = Job::new(c, batch, shared.a, shared.w, shared.out, &shared.epilogue);
+            // SAFETY: promised by the caller.
+            let weights = unsafe { self.weights(c, job.w, &mut folded) };
             let lines = floor_div_usize(rows.start, length)..floor_div_usize(rows.end, length);
             for i in 0..lines.len() {
                 let number = at(&lines, i);
                 let line = table.line(c, &self.lines, number);
                 // SAFETY: promised by the caller.
-                unsafe { self.compute(&job, line, number * length, then) };
+                unsafe { self.compute(&job, &weights, (line, number * length), then) };
             }
+        }
+    }
+
+    /// The weights of a batch, folded where they are those of merged groups.
+    ///
+    /// # Safety
+    /// As `parts`.
+    unsafe fn weights(&self, c: &Contraction, w: *const f32, folded: &mut Folded) -> Weights {
+        // SAFETY: promised by the caller.
+        match self.fold.and_then(|kernel| unsafe { folded.fold(kernel, c, w) }) {
+            Some((w, width)) => Weights { kernel: self.kernels.groups, w, width },
+            None => Weights { kernel: self.kernels.whole, w, width: 0 },
         }
     }
 
@@ -99,8 +121,14 @@ impl Narrow {
     ///
     /// # Safety
     /// As `parts`.
-    unsafe fn compute(&self, job: &Job<'_>, line: &Line, first_row: usize, then: Option<Then<'_>>) {
-        let (c, axis) = (job.c, self.lines.axis(job.c));
+    unsafe fn compute(
+        &self,
+        job: &Job<'_>,
+        weights: &Weights,
+        (line, first_row): (&Line, usize),
+        then: Option<Then<'_>>,
+    ) {
+        let (c, axis, rows) = (job.c, self.lines.axis(job.c), self.kernels.rows);
         let to = Results {
             out: job.out.wrapping_add(line.out),
             out_step: axis.out,
@@ -120,14 +148,15 @@ impl Narrow {
                 limit: self.lines.limit,
                 depth: c.depth,
                 window: c.taps[3].extent,
-                w: job.w,
+                w: weights.w,
+                width: weights.width,
                 to,
                 // The last outputs overlap those before them.
-                start: done.min(axis.extent - self.rows),
+                start: done.min(axis.extent - rows),
             };
             // SAFETY: promised by the caller; there are as many outputs.
-            unsafe { (self.kernel)(&args) };
-            done += self.rows;
+            unsafe { (weights.kernel)(&args) };
+            done += rows;
         }
         if let Some(then) = then {
             // SAFETY: inside the result, which is borrowed.
@@ -146,9 +175,19 @@ mod tests {
     use std::vec;
 
     /// Groups of a convolution over an image of h x w pixels.
-    fn convolution(r: &mut Random, (groups, h, w): (usize, usize, usize)) -> Contraction {
-        let (depth, cols, stride) = ([8, 11, 16, 24, 40][r.below(5)], 1 + r.below(16), 1 + r.below(2));
-        let (size, pad) = ([1 + r.below(4), 2 + r.below(4)], [r.below(3), r.below(4)]);
+    fn convolution(r: &mut Random, image: (usize, usize, usize)) -> Contraction {
+        let (channels, size) = (([8, 11, 16, 24, 40][r.below(5)], 1 + r.below(16)), [1 + r.below(4), 2 + r.below(4)]);
+        of_size(r, image, channels, size)
+    }
+
+    /// The same of these channels and columns, and a window of this size.
+    fn of_size(
+        r: &mut Random,
+        (groups, h, w): (usize, usize, usize),
+        (depth, cols): (usize, usize),
+        size: [usize; 2],
+    ) -> Contraction {
+        let (stride, pad) = (1 + r.below(2), [r.below(3), r.below(4)]);
         let out = |i: usize, n: usize| (n + 2 * pad[i]).saturating_sub(size[i]) / stride + 1;
         let (pixel, width) = (groups * depth, groups * cols);
         let (line, columns) = (w * pixel, out(1, w));
@@ -172,6 +211,41 @@ mod tests {
             depth,
             cols,
             ..Contraction::NEW
+        }
+    }
+
+    /// The convolution in groups of `width`, merged to groups of sixteen, is that in single rows, whose sums have another order.
+    #[test]
+    fn groups_have_the_numbers_of_single_rows() {
+        let mut r = Random(0x6e0b_0075);
+        for case in 0..40 {
+            let (groups, h, w, width) = (1 + r.below(3), 1 + r.below(7), 3 + r.below(40), [2, 4, 8][case % 3]);
+            let rows = 1 + r.below(3);
+            let c = of_size(&mut r, (groups, h, w), (LINE, LINE), [rows, 3]);
+            let (m, n) = (c.m(), groups * LINE);
+            let (a, mut weights) = (r.floats(h * w * n), r.floats(groups * c.batches[1].w));
+            for (i, weight) in weights.iter_mut().enumerate() {
+                *weight *= f32::from(u8::from(i / LINE % LINE / width == i % LINE / width));
+            }
+            let bias = r.floats(n);
+            for cx in Isa::ALL.into_iter().filter_map(Cx::with_isa) {
+                let (mut got, mut want) = (vec![0.0; m * n], vec![0.0; m * n]);
+                let epilogue = Epilogue { bias: (case % 2 == 0).then_some(&bias[..]), ..Epilogue::NONE };
+                c.run(cx, a[..].src(), &weights, got[..].dst(), epilogue);
+                for (i, row) in want.chunks_exact_mut(n).enumerate() {
+                    let (y, x) = (i / c.rows[1].extent, i % c.rows[1].extent);
+                    one_row(&c, y, x).run(cx, a[..].src(), &weights, row.dst(), epilogue);
+                }
+                for (got, want) in got.iter().zip(&want) {
+                    assert!((got - want).abs() < 1e-5, "{got} {want} {c:?} {:?}", cx.isa());
+                }
+                #[cfg(feature = "threads")]
+                {
+                    let (team, mut again) = (crate::team::Team::new(2), vec![0.0; m * n]);
+                    c.run(cx.with_team(&team), a[..].src(), &weights, again[..].dst(), epilogue);
+                    assert_eq!(again, got);
+                }
+            }
         }
     }
 

@@ -10,11 +10,12 @@
     allow(dead_code, unused_macros)
 )]
 
+use super::fold::{self, FoldArgs, FoldKernel, WINDOW};
 use super::kernel::LINE;
 use super::line::TapAt;
 use super::results::Results;
 use crate::isa::Isa;
-use crate::math::ceil_div_usize;
+use crate::math::{ceil_div_usize, floor_mod_usize};
 use crate::simd::{Simd, load_first};
 use core::mem::MaybeUninit;
 
@@ -39,6 +40,8 @@ pub(super) struct NarrowArgs<'a> {
     pub window: usize,
     /// Rows of [`LINE`] weights.
     pub w: *const f32,
+    /// Channels of a group, for a kernel of groups.
+    pub width: usize,
     pub to: Results,
     /// The first output; there are as many from it on as the kernel computes.
     pub start: usize,
@@ -48,19 +51,30 @@ pub(super) struct NarrowArgs<'a> {
 /// The machine has the instruction set; all addresses are valid for the outputs, columns and taps; [`NarrowSet::fits`].
 pub(super) type NarrowKernel = unsafe fn(&NarrowArgs<'_>);
 
+/// Kernels for as many outputs.
+#[derive(Clone, Copy)]
+pub(super) struct NarrowPair {
+    pub rows: usize,
+    /// Of all products.
+    pub whole: NarrowKernel,
+    /// Of those inside of groups.
+    pub groups: NarrowKernel,
+}
+
 /// Kernels of one instruction set, by stride 1 and 2.
 pub(super) struct NarrowSet {
-    kernels: [&'static [(usize, NarrowKernel)]; 2],
+    kernels: [&'static [NarrowPair]; 2],
+    pub fold: FoldKernel,
 }
 
 impl NarrowSet {
-    /// The kernel, and its outputs, with which a line takes least time.
-    pub fn kernel(&self, stride: usize, outputs: usize, fits: impl Fn(usize) -> bool) -> Option<(usize, NarrowKernel)> {
+    /// The kernels with which a line takes least time.
+    pub fn kernel(&self, stride: usize, outputs: usize, fits: impl Fn(usize) -> bool) -> Option<NarrowPair> {
         let kernels = self.kernels.get(stride.checked_sub(1)?)?;
         // Sums of fewer outputs than this wait for each other.
         let time = |rows: usize| ceil_div_usize(outputs, rows).saturating_mul(rows.max(8) + 1);
-        let fitting = kernels.iter().filter(|(rows, _)| *rows <= outputs && fits(*rows));
-        fitting.min_by_key(|(rows, _)| time(*rows)).copied()
+        let fitting = kernels.iter().filter(|pair| pair.rows <= outputs && fits(pair.rows));
+        fitting.min_by_key(|pair| time(pair.rows)).copied()
     }
 }
 
@@ -78,19 +92,11 @@ pub(super) fn fits(rows: usize, stride: usize, (taps, window, depth): (usize, us
 #[inline(always)]
 unsafe fn outputs<S: Simd, const STRIDE: usize, const MR: usize>(s: S, args: &NarrowArgs<'_>) {
     let mut copy = [MaybeUninit::<f32>::uninit(); COPY];
-    let copy = copy.as_mut_ptr().cast::<f32>();
     let (pixels, chunks) = ((MR - 1) * STRIDE + args.window, ceil_div_usize(args.depth, LINE));
     let mut acc = [[s.splat(0.0)]; MR];
-    // SAFETY: promised by the caller; the copy has room for all pixels and chunks of the rows.
+    // SAFETY: promised by the caller.
     unsafe {
-        let mut to = copy;
-        for tap in args.taps {
-            for chunk in 0..chunks {
-                line(s, args, args.a.wrapping_offset(tap.at), chunk * LINE, (args.start * STRIDE, pixels), to);
-                to = to.wrapping_add(pixels * LINE);
-            }
-        }
-        let mut row = copy;
+        let mut row = copied(s, args, &mut copy, (args.start * STRIDE, pixels));
         for tap in args.taps {
             let mut w = args.w.wrapping_add(tap.index * args.depth * LINE);
             for t in 0..args.window {
@@ -104,6 +110,29 @@ unsafe fn outputs<S: Simd, const STRIDE: usize, const MR: usize>(s: S, args: &Na
         }
         args.to.finish::<S, MR, 1>(s, args.start, &mut acc);
     }
+}
+
+/// Copies some pixels of the rows of the window.
+///
+/// # Safety
+/// As [`outputs`]; the copy has room for all pixels and chunks of the rows.
+#[inline(always)]
+unsafe fn copied<S: Simd>(
+    s: S,
+    args: &NarrowArgs<'_>,
+    copy: &mut [MaybeUninit<f32>; COPY],
+    (start, pixels): (usize, usize),
+) -> *const f32 {
+    let copy = copy.as_mut_ptr().cast::<f32>();
+    let mut to = copy;
+    for tap in args.taps {
+        for chunk in 0..ceil_div_usize(args.depth, LINE) {
+            // SAFETY: promised by the caller.
+            unsafe { line(s, args, args.a.wrapping_offset(tap.at), chunk * LINE, (start, pixels), to) };
+            to = to.wrapping_add(pixels * LINE);
+        }
+    }
+    copy
 }
 
 /// Copies channels `channel..` of some pixels of a line, at most [`LINE`] each.
@@ -162,23 +191,78 @@ unsafe fn products<S: Simd, const STRIDE: usize, const MR: usize>(
     w
 }
 
-/// Instantiates `outputs` for both strides: `kernels!(name, token, attribute, outputs...)`.
+/// MR outputs of [`WINDOW`] taps a row and [`LINE`] channels, of groups of `width` of them, from folded weights.
+///
+/// # Safety
+/// As [`outputs`].
+#[inline(always)]
+unsafe fn grouped<S: Simd, const STRIDE: usize, const MR: usize>(s: S, args: &NarrowArgs<'_>) {
+    let mut copy = [MaybeUninit::<f32>::uninit(); COPY];
+    let pixels = (MR - 1) * STRIDE + WINDOW;
+    let mut acc = [[s.splat(0.0)]; MR];
+    // SAFETY: promised by the caller.
+    unsafe {
+        let mut row = copied(s, args, &mut copy, (args.start * STRIDE, pixels));
+        let first = s.load_i32(first_channels(args.width).as_ptr());
+        for tap in args.taps {
+            let mut w = args.w.wrapping_add(tap.index * args.width * LINE);
+            for channel in 0..args.width {
+                let index = s.add_i32(first, s.splat_i32(channel as i32));
+                let weights: [S::F32; WINDOW] = core::array::from_fn(|t| s.load(w.wrapping_add(t * args.width * LINE)));
+                for i in 0..MR {
+                    for t in 0..WINDOW {
+                        // Every lane gets the channel of its group.
+                        let x = s.lookup(s.load(row.wrapping_add((i * STRIDE + t) * LINE)), index);
+                        acc[i][0] = s.mul_add(x, weights[t], acc[i][0]);
+                    }
+                }
+                w = w.wrapping_add(LINE);
+            }
+            row = row.wrapping_add(pixels * LINE);
+        }
+        args.to.finish::<S, MR, 1>(s, args.start, &mut acc);
+    }
+}
+
+/// The first channel of the group of every column.
+fn first_channels(width: usize) -> [i32; LINE] {
+    core::array::from_fn(|i| (i - floor_mod_usize(i, width)) as i32)
+}
+
+/// Instantiates `outputs` and `grouped` for both strides: `kernels!(name, token, attribute, outputs...)`.
 macro_rules! kernels {
     ($name:ident, $token:expr, $attribute:meta, $($rows:literal)*) => {
         static $name: NarrowSet = NarrowSet {
             kernels: [
-                &[$(($rows, kernels!(@one $token, 1, $rows, $attribute))),*],
-                &[$(($rows, kernels!(@one $token, 2, $rows, $attribute))),*],
+                &[$(kernels!(@pair $token, 1, $rows, $attribute)),*],
+                &[$(kernels!(@pair $token, 2, $rows, $attribute)),*],
             ],
+            fold: {
+                /// # Safety
+                /// As [`FoldKernel`].
+                #[$attribute]
+                unsafe fn kernel(args: FoldArgs) -> usize {
+                    // SAFETY: promised by the caller; this function has the target features.
+                    unsafe { fold::fold($token, args) }
+                }
+                kernel
+            },
         };
     };
-    (@one $token:expr, $stride:literal, $rows:literal, $attribute:meta) => {{
+    (@pair $token:expr, $stride:literal, $rows:literal, $attribute:meta) => {
+        NarrowPair {
+            rows: $rows,
+            whole: kernels!(@one outputs, $token, $stride, $rows, $attribute),
+            groups: kernels!(@one grouped, $token, $stride, $rows, $attribute),
+        }
+    };
+    (@one $function:ident, $token:expr, $stride:literal, $rows:literal, $attribute:meta) => {{
         /// # Safety
         /// As [`NarrowKernel`].
         #[$attribute]
         unsafe fn kernel(args: &NarrowArgs<'_>) {
             // SAFETY: promised by the caller; this function has the target features.
-            unsafe { outputs::<_, $stride, $rows>($token, args) }
+            unsafe { $function::<_, $stride, $rows>($token, args) }
         }
         kernel
     }};

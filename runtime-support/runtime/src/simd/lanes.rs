@@ -45,6 +45,20 @@ pub(super) unsafe fn map1<A, T: Copy, R, U: Copy>(n: usize, a: A, mut out: R, f:
     out
 }
 
+/// Lanes of `table` at `index`, modulo `n`.
+///
+/// # Safety
+/// `T` is `n` elements `f32`, `I` is `n` elements `i32`; n is a power of two.
+#[inline(always)]
+pub(super) unsafe fn lookup<T: Copy, I>(n: usize, table: T, index: I) -> T {
+    let mut out = table;
+    for i in 0..n {
+        // SAFETY: promised by the caller.
+        unsafe { set::<T, f32>(&mut out, i, lane(&table, lane::<I, i32>(&index, i) as usize & (n - 1))) };
+    }
+    out
+}
+
 /// Lanes `f(a, b)`.
 ///
 /// # Safety

@@ -107,6 +107,13 @@ pub unsafe trait Simd: Copy {
         self.mask_bits(m).count_ones() as usize == Self::LANES
     }
 
+    /// Lane i is lane `index[i]` of `table`, modulo their number.
+    #[inline(always)]
+    fn lookup(self, table: Self::F32, index: Self::I32) -> Self::F32 {
+        // SAFETY: the vectors are `LANES` elements each.
+        unsafe { lanes::lookup(Self::LANES, table, index) }
+    }
+
     /// Hints that the cache line at `p`, which may be anywhere, is needed soon.
     #[inline(always)]
     fn prefetch(self, p: *const f32) {

@@ -219,3 +219,28 @@ fn slices_convert_at_every_length() {
     convert::to_bytes(Cx::detect(), &[f32::NAN, 1e20, -1e20, 2.5], &mut cut, 1.0, 0.0);
     assert_eq!((cut, convert::arg_max(Cx::detect(), &[f32::NAN, -f32::INFINITY])), ([0, 255, 0, 2], 1));
 }
+
+/// Looks up every number of a vector in turn, and what lies beyond the last one.
+struct Lookups;
+
+impl WithSimd for Lookups {
+    type Output = (usize, Vec<f32>);
+    #[inline(always)]
+    fn run<S: Simd>(self, s: S) -> Self::Output {
+        let mut found = std::vec![0.0; S::LANES];
+        let table: Vec<f32> = (0..S::LANES).map(|i| i as f32).collect();
+        let index: Vec<i32> = (0..S::LANES as i32).map(|i| i * 3 + 1).collect();
+        // SAFETY: all are `LANES` long.
+        unsafe { s.store(found.as_mut_ptr(), s.lookup(s.load(table.as_ptr()), s.load_i32(index.as_ptr()))) };
+        (S::LANES, found)
+    }
+}
+
+#[test]
+fn lanes_are_looked_up_modulo_their_number() {
+    for cx in Isa::ALL.into_iter().filter_map(Cx::with_isa) {
+        let (lanes, found) = cx.dispatch(Lookups);
+        let want: Vec<f32> = (0..lanes).map(|i| ((i * 3 + 1) % lanes) as f32).collect();
+        assert_eq!(found, want, "{:?}", cx.isa());
+    }
+}
