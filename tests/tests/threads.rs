@@ -61,5 +61,6 @@ models! {
     encoder_block: "cases/packed_rows/encoder_block/model.xml", 2600, out0;
     chain: "cases/chain/stem_and_pool/model.xml", 12276, out0;
     inverted_residual: "cases/group_convolution/inverted_residual/model.xml", 288, out0;
+    divided_sums: "cases/reduce/statistics_long/model.xml", 80, out0;
     layer_norm: "cases/mvn/v6_layer_norm/model.xml", 160, out0;
 }

@@ -10,7 +10,7 @@
     allow(dead_code, unused_macros)
 )]
 
-use super::fold::{self, FoldArgs, FoldKernel, WINDOW};
+use super::fold::{FoldKernel, WINDOW};
 use super::kernel::LINE;
 use super::line::TapAt;
 use super::results::Results;
@@ -270,6 +270,7 @@ macro_rules! kernels {
 
 #[cfg(all(feature = "vectors", target_arch = "x86_64", target_feature = "sse2"))]
 mod x86 {
+    use super::super::fold::{self, FoldArgs};
     use super::*;
     use crate::isa::avx512::Avx512;
 

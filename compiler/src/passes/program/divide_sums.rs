@@ -1,0 +1,146 @@
+//! Reductions of very many elements to few are divided into reductions of equal parts, which threads can share, and one of those.
+
+use super::blocks::for_each_block;
+use crate::diag::Diagnostics;
+use crate::dim::Dim;
+use crate::options::{Kernels, Options};
+use crate::program::edit::{Nodes, prune, renumber_dim};
+use crate::program::nest::{Access, Axis, Nest, Reduction, Scalar};
+use crate::program::{Program, Role, Step, StepKind, scalar_types};
+
+/// Most results: more give threads enough to share.
+const RESULTS: i64 = 4;
+/// Least elements of a part: the sum of the parts costs nothing beside that.
+const PART: i64 = 8192;
+/// Fewer parts are no use.
+const FEWEST: i64 = 3;
+
+/// Divides reductions.
+pub fn divide_sums(program: &mut Program, options: &Options, _: &mut Diagnostics) {
+    if options.kernels == Kernels::Reference {
+        return;
+    }
+    for_each_block(program, &mut |program, steps, _| {
+        let mut out = Vec::with_capacity(steps.len());
+        for mut step in steps {
+            if let StepKind::Nest(nest) = &mut step.kind
+                && let Some(division) = Division::of(program, nest)
+                && let Some((parts, whole)) = division.apart(program, nest)
+            {
+                out.push(Step { kind: StepKind::Nest(parts), origins: step.origins.clone() });
+                *nest = whole;
+            }
+            out.push(step);
+        }
+        out
+    });
+}
+
+/// How a reduction is divided.
+struct Division {
+    reduction: Reduction,
+    /// The reduction axis that walks through memory in the largest steps.
+    axis: usize,
+    /// Parts of that axis, and indices of each.
+    parts: i64,
+    length: i64,
+}
+
+impl Division {
+    /// The division of a nest that gains by it.
+    fn of(program: &Program, nest: &Nest) -> Option<Division> {
+        let reduction = nest.reduction.filter(|_| nest.is_direct())?;
+        let extents = nest.axes.iter().map(|axis| axis.extent.as_const()).collect::<Option<Vec<i64>>>()?;
+        let (maps, reduces) = extents.split_at_checked(nest.maps)?;
+        let product = |extents: &[i64]| extents.iter().fold(1i64, |n, extent| n.saturating_mul(*extent));
+        let (results, elements) = (product(maps), product(reduces));
+        let most = (elements / PART).min(64);
+        if results == 0 || results > RESULTS || most < FEWEST {
+            return None;
+        }
+        let axis = slowest(program, nest, reduction)?;
+        let extent = *extents.get(axis)?;
+        let parts = (FEWEST..=most).rev().find(|parts| extent % parts == 0)?;
+        Some(Division { reduction, axis, parts, length: extent / parts })
+    }
+
+    /// The reductions of the parts, and that of their results.
+    fn apart(&self, program: &mut Program, nest: &Nest) -> Option<(Nest, Nest)> {
+        let element = scalar_types(program, nest).ok()?.get(self.reduction.value as usize)?.element();
+        let mut dims: Vec<Dim> = nest.axes.get(..nest.maps)?.iter().map(|axis| axis.extent.clone()).collect();
+        dims.push(Dim::constant(self.parts));
+        let name = program.buffer(nest.store.buffer).name.clone();
+        let buffer = program.add_buffer(&name, element, dims, Role::Temporary);
+        let index = (0..=nest.maps).map(Dim::axis).collect();
+        let access = Access { buffer, index };
+        Some((self.part(nest, access.clone()), self.whole(nest, access)))
+    }
+
+    /// The reductions of the parts: one more map axis, and the rest of the divided axis.
+    fn part(&self, nest: &Nest, store: Access) -> Nest {
+        let axis = |old: usize| match old {
+            _ if old < nest.maps => Dim::axis(old),
+            _ if old == self.axis => Dim::axis(nest.maps) * self.length + Dim::axis(old + 1),
+            _ => Dim::axis(old + 1),
+        };
+        let mut nodes = Nodes::default();
+        let new = nodes.copy(nest, &axis, &mut |_, _, _| None);
+        let value = new.get(self.reduction.value as usize).copied().unwrap_or(0);
+        let result = nodes.add(Scalar::Reduced);
+        let mut axes = nest.axes.clone();
+        if let Some(divided) = axes.get_mut(self.axis) {
+            divided.extent = Dim::constant(self.length);
+        }
+        axes.insert(nest.maps, Axis { extent: Dim::constant(self.parts) });
+        let reduction = Some(Reduction { value, ..self.reduction });
+        let mut part = Nest { axes, maps: nest.maps + 1, nodes: nodes.list, reduction, result, store };
+        prune(&mut part);
+        part
+    }
+
+    /// The reduction of what the parts give, and what is made of it.
+    fn whole(&self, nest: &Nest, load: Access) -> Nest {
+        let mut nodes = Nodes::default();
+        let value = nodes.add(Scalar::Load { access: load, bounds: Vec::new(), otherwise: None });
+        // Nothing else is left that uses a reduction axis.
+        let axis = |old: usize| Dim::axis(old.min(nest.maps));
+        let new = nodes.copy(nest, &axis, &mut |_, i, _| (i == self.reduction.value as usize).then_some(value));
+        let mut axes: Vec<Axis> = nest.axes.iter().take(nest.maps).cloned().collect();
+        axes.push(Axis { extent: Dim::constant(self.parts) });
+        let index = nest.store.index.iter().map(|dim| renumber_dim(dim, &new, &axis)).collect();
+        let mut whole = Nest {
+            axes,
+            maps: nest.maps,
+            result: new.get(nest.result as usize).copied().unwrap_or(value),
+            nodes: nodes.list,
+            reduction: Some(Reduction { value, ..self.reduction }),
+            store: Access { buffer: nest.store.buffer, index },
+        };
+        prune(&mut whole);
+        whole
+    }
+}
+
+/// The reduction axis along which the reduced value walks in the largest steps; none where it does not walk along all of them.
+fn slowest(program: &Program, nest: &Nest, reduction: Reduction) -> Option<usize> {
+    let mut needed = vec![false; nest.nodes.len()];
+    *needed.get_mut(reduction.value as usize)? = true;
+    for (i, node) in nest.nodes.iter().enumerate().rev() {
+        if needed.get(i).copied().unwrap_or(false) {
+            node.for_each_operand(&mut |operand| needed[operand as usize] = true);
+        }
+    }
+    let reduces = nest.maps..nest.axes.len();
+    let mut steps = vec![0i64; reduces.len()];
+    for node in nest.nodes.iter().zip(needed).filter_map(|(node, needed)| needed.then_some(node)) {
+        if let Scalar::Load { access, .. } = node {
+            let address = program.address(access.buffer, &access.index);
+            for (axis, step) in reduces.clone().zip(&mut steps) {
+                *step = (*step).max(address.coefficient(axis)?.abs());
+            }
+        }
+    }
+    let walks = |axis: &usize| nest.axes.get(*axis).is_some_and(|axis| !axis.extent.is(1));
+    let (axis, step) = reduces.zip(steps).filter(|(axis, _)| walks(axis)).max_by_key(|(_, step)| *step)?;
+    (step > 0).then_some(axis)
+}
