@@ -68,19 +68,26 @@ trait Function: Copy {
 
 /// Replaces all elements of the tile.
 #[inline(always)]
-fn each<S: Simd>(s: S, mut tile: Tile<'_>, f: impl Function) {
+fn each<S: Simd>(s: S, tile: Tile<'_>, f: impl Function) {
+    let mut tile = tile.joined();
     let mut rows = tile.rows();
-    let (mut start, mut left) = (NonNull::dangling().as_ptr(), 0);
+    let (mut start, mut left) = (NonNull::<f32>::dangling().as_ptr(), 0);
     loop {
         // Vectors of several rows, the last one of each perhaps in part. In the last group there may be empty ones.
         let mut group = [(start, 0); GROUP];
-        for slot in &mut group {
-            if left == 0 {
-                let Some((_, row)) = rows.next() else { break };
-                (start, left) = (row.as_mut_ptr(), row.len());
+        if left >= GROUP * S::LANES {
+            // The most frequent case of long rows.
+            group = core::array::from_fn(|i| (start.wrapping_add(i * S::LANES), S::LANES));
+            (start, left) = (start.wrapping_add(GROUP * S::LANES), left - GROUP * S::LANES);
+        } else {
+            for slot in &mut group {
+                if left == 0 {
+                    let Some((_, row)) = rows.next() else { break };
+                    (start, left) = (row.as_mut_ptr(), row.len());
+                }
+                *slot = (start, left);
+                (start, left) = (start.wrapping_add(S::LANES), left.saturating_sub(S::LANES));
             }
-            *slot = (start, left);
-            (start, left) = (start.wrapping_add(S::LANES), left.saturating_sub(S::LANES));
         }
         if group.iter().all(|(_, left)| *left == 0) {
             return;
@@ -339,7 +346,7 @@ mod tests {
     fn each_isa(all: &[f32], check: impl Fn(Activation, Isa, f32, f32)) {
         for activation in ALL {
             for cx in Isa::ALL.into_iter().filter_map(Cx::with_isa) {
-                for (cols, step) in [(37, 41), (32, 32), (3, 5)] {
+                for (cols, step) in [(37, 41), (32, 32), (3, 5), (8, 8), (24, 24)] {
                     let mut data: Vec<f32> = all.to_vec();
                     data.truncate(data.len() / step * step);
                     activation.on_tiles(cx)(Tile::in_buffer([0; 2], (0, 0), &mut data, step, cols));

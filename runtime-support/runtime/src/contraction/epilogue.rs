@@ -113,6 +113,17 @@ impl<'t> Tile<'t> {
         self.cols
     }
 
+    /// The same elements in one row if there are no gaps between rows: to those who do not ask where in the result they are.
+    #[inline(always)]
+    pub(super) fn joined(self) -> Self {
+        match self.rows {
+            Rows::Steps(rows, step) if step == self.cols && rows > 1 => {
+                Tile { rows: Rows::Steps(1, step), cols: rows * step, ..self }
+            }
+            _ => self,
+        }
+    }
+
     /// The rows: (flattened output row, its columns from `first_col` on).
     #[inline(always)]
     pub fn rows(&mut self) -> impl Iterator<Item = (usize, &mut [f32])> {
