@@ -4,7 +4,7 @@ use super::fold::{FoldKernel, Folded};
 use super::job::{Job, offset};
 use super::kernel::LINE;
 use super::line::{Line, Lines};
-use super::narrow_kernel::{self, NarrowArgs, NarrowKernel, NarrowPair};
+use super::narrow_kernel::{self, NarrowArgs, Sized, choose};
 use super::parts::{Parts, Shared};
 use super::results::Results;
 use super::{Contraction, Then};
@@ -21,14 +21,14 @@ const TABLED: usize = 16;
 /// Such a convolution.
 pub(super) struct Narrow {
     lines: Lines,
-    kernels: NarrowPair,
-    /// For convolutions whose weights it takes.
-    fold: Option<FoldKernel>,
+    whole: Sized,
+    /// For convolutions whose weights can be folded.
+    groups: Option<(FoldKernel, Sized)>,
 }
 
 /// What the columns of a batch are computed with.
 struct Weights {
-    kernel: NarrowKernel,
+    kernel: Sized,
     w: *const f32,
     width: usize,
 }
@@ -63,10 +63,10 @@ impl Narrow {
         }
         let lines = Lines::of(c)?;
         let taps = floor_div_usize(c.k(), window.saturating_mul(c.depth));
-        let kernels = set.kernel(lines.stride, lines.outputs(c), |rows| {
-            narrow_kernel::fits(rows, lines.stride, (taps, window, c.depth))
-        })?;
-        Some(Narrow { lines, kernels, fold: Folded::takes(c).then_some(set.fold) })
+        let fits = |rows: usize| narrow_kernel::fits(rows, lines.stride, (taps, window, c.depth));
+        let of = |kernels| choose(kernels, lines.stride, lines.outputs(c), fits);
+        let groups = of(&set.groups).filter(|_| Folded::takes(c)).map(|kernel| (set.fold, kernel));
+        Some(Narrow { whole: of(&set.whole)?, groups, lines })
     }
 
     /// Outputs of a line.
@@ -111,9 +111,10 @@ impl Narrow {
     /// As `parts`.
     unsafe fn weights(&self, c: &Contraction, w: *const f32, folded: &mut Folded) -> Weights {
         // SAFETY: promised by the caller.
-        match self.fold.and_then(|kernel| unsafe { folded.fold(kernel, c, w) }) {
-            Some((w, width)) => Weights { kernel: self.kernels.groups, w, width },
-            None => Weights { kernel: self.kernels.whole, w, width: 0 },
+        let groups = self.groups.and_then(|(fold, kernel)| Some((unsafe { folded.fold(fold, c, w) }?, kernel)));
+        match groups {
+            Some(((w, width), kernel)) => Weights { kernel, w, width },
+            None => Weights { kernel: self.whole, w, width: 0 },
         }
     }
 
@@ -128,7 +129,7 @@ impl Narrow {
         (line, first_row): (&Line, usize),
         then: Option<Then<'_>>,
     ) {
-        let (c, axis, rows) = (job.c, self.lines.axis(job.c), self.kernels.rows);
+        let (c, axis, (rows, kernel)) = (job.c, self.lines.axis(job.c), weights.kernel);
         let to = Results {
             out: job.out.wrapping_add(line.out),
             out_step: axis.out,
@@ -155,7 +156,7 @@ impl Narrow {
                 start: done.min(axis.extent - rows),
             };
             // SAFETY: promised by the caller; there are as many outputs.
-            unsafe { (weights.kernel)(&args) };
+            unsafe { kernel(&args) };
             done += rows;
         }
         if let Some(then) = then {

@@ -51,31 +51,29 @@ pub(super) struct NarrowArgs<'a> {
 /// The machine has the instruction set; all addresses are valid for the outputs, columns and taps; [`NarrowSet::fits`].
 pub(super) type NarrowKernel = unsafe fn(&NarrowArgs<'_>);
 
-/// Kernels for as many outputs.
-#[derive(Clone, Copy)]
-pub(super) struct NarrowPair {
-    pub rows: usize,
-    /// Of all products.
-    pub whole: NarrowKernel,
-    /// Of those inside of groups.
-    pub groups: NarrowKernel,
-}
+/// A kernel and its outputs.
+pub(super) type Sized = (usize, NarrowKernel);
 
 /// Kernels of one instruction set, by stride 1 and 2.
 pub(super) struct NarrowSet {
-    kernels: [&'static [NarrowPair]; 2],
+    /// Of all products.
+    pub whole: [&'static [Sized]; 2],
+    /// Of those inside of groups.
+    pub groups: [&'static [Sized]; 2],
     pub fold: FoldKernel,
 }
 
-impl NarrowSet {
-    /// The kernels with which a line takes least time.
-    pub fn kernel(&self, stride: usize, outputs: usize, fits: impl Fn(usize) -> bool) -> Option<NarrowPair> {
-        let kernels = self.kernels.get(stride.checked_sub(1)?)?;
-        // Sums of fewer outputs than this wait for each other.
-        let time = |rows: usize| ceil_div_usize(outputs, rows).saturating_mul(rows.max(8) + 1);
-        let fitting = kernels.iter().filter(|pair| pair.rows <= outputs && fits(pair.rows));
-        fitting.min_by_key(|pair| time(pair.rows)).copied()
-    }
+/// The kernel of those for a stride with which a line takes least time.
+pub(super) fn choose(
+    kernels: &[&'static [Sized]; 2],
+    stride: usize,
+    outputs: usize,
+    fits: impl Fn(usize) -> bool,
+) -> Option<Sized> {
+    // Sums of fewer outputs than this wait for each other.
+    let time = |rows: usize| ceil_div_usize(outputs, rows).saturating_mul(rows.max(8) + 1);
+    let fitting = kernels.get(stride.checked_sub(1)?)?.iter().filter(|(rows, _)| *rows <= outputs && fits(*rows));
+    fitting.min_by_key(|(rows, _)| time(*rows)).copied()
 }
 
 /// Whether the copy holds what so many outputs read.
@@ -229,13 +227,20 @@ fn first_channels(width: usize) -> [i32; LINE] {
     core::array::from_fn(|i| (i - floor_mod_usize(i, width)) as i32)
 }
 
-/// Instantiates `outputs` and `grouped` for both strides: `kernels!(name, token, attribute, outputs...)`.
+/// Instantiates `outputs`, and `grouped` for each stride: those of more outputs would keep pixels on the stack.
 macro_rules! kernels {
-    ($name:ident, $token:expr, $attribute:meta, $($rows:literal)*) => {
+    (
+        $name:ident, $token:expr, $attribute:meta,
+        whole: $($rows:literal)*; groups: $($one:literal)*, of every second pixel: $($two:literal)*
+    ) => {
         static $name: NarrowSet = NarrowSet {
-            kernels: [
-                &[$(kernels!(@pair $token, 1, $rows, $attribute)),*],
-                &[$(kernels!(@pair $token, 2, $rows, $attribute)),*],
+            whole: [
+                &[$(($rows, kernels!(@one outputs, $token, 1, $rows, $attribute))),*],
+                &[$(($rows, kernels!(@one outputs, $token, 2, $rows, $attribute))),*],
+            ],
+            groups: [
+                &[$(($one, kernels!(@one grouped, $token, 1, $one, $attribute))),*],
+                &[$(($two, kernels!(@one grouped, $token, 2, $two, $attribute))),*],
             ],
             fold: {
                 /// # Safety
@@ -248,13 +253,6 @@ macro_rules! kernels {
                 kernel
             },
         };
-    };
-    (@pair $token:expr, $stride:literal, $rows:literal, $attribute:meta) => {
-        NarrowPair {
-            rows: $rows,
-            whole: kernels!(@one outputs, $token, $stride, $rows, $attribute),
-            groups: kernels!(@one grouped, $token, $stride, $rows, $attribute),
-        }
     };
     (@one $function:ident, $token:expr, $stride:literal, $rows:literal, $attribute:meta) => {{
         /// # Safety
@@ -274,7 +272,10 @@ mod x86 {
     use super::*;
     use crate::isa::avx512::Avx512;
 
-    kernels!(AVX512, Avx512::new(), target_feature(enable = "avx512f,avx512vl,avx512bw,avx512dq,fma,avx2"), 14 13 12 10 8 7 4);
+    kernels!(
+        AVX512, Avx512::new(), target_feature(enable = "avx512f,avx512vl,avx512bw,avx512dq,fma,avx2"),
+        whole: 14 13 12 10 8 7 4; groups: 10 8 7 4, of every second pixel: 8 7 4
+    );
 
     pub(super) fn of(isa: Isa) -> Option<&'static NarrowSet> {
         (isa == Isa::Avx512).then_some(&AVX512)
