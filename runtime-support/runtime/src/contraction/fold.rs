@@ -86,10 +86,12 @@ pub(super) unsafe fn fold<S: Simd>(s: S, args: FoldArgs) -> usize {
             let (from, to) = (args.w.add(tap * LINE * LINE), args.to.add(tap * width * LINE));
             for channel in 0..width {
                 let mut folded = zero;
-                for same in (channel..LINE).step_by(width) {
+                let mut same = channel;
+                while same < LINE {
                     let (row, own) = (s.load(from.add(same * LINE)), columns(width, same));
                     outside = s.or_i32(outside, s.f32_to_bits(s.select(own, zero, row)));
                     folded = s.select(own, row, folded);
+                    same += width;
                 }
                 s.store(to.add(channel * LINE), folded);
             }

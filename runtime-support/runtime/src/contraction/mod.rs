@@ -35,9 +35,9 @@ use crate::cx::Cx;
 use crate::raw::{Dst, Extent, Src};
 
 /// Upper estimate of the stack that a contraction or window takes: addresses of a block of rows, lists of taps, the tile
-/// buffer, spilled registers and frames.
+/// buffer or the copy of a line and folded weights, spilled registers and frames.
 pub const KERNEL_STACK_BYTES: usize =
-    size_of::<table::Block>() + if cfg!(target_pointer_width = "64") { 8 * 1024 } else { 3 * 1024 };
+    size_of::<table::Block>() + if cfg!(target_pointer_width = "64") { 12 * 1024 } else { 3 * 1024 };
 
 /// An outer axis: images are rows, groups and matrix batches are batches. Strides in elements, `w` in packed floats.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
