@@ -4,7 +4,7 @@ mod alias;
 mod blocks;
 mod cancel_reshapes;
 mod chain;
-mod divide_sums;
+mod divide_reductions;
 mod embed;
 mod fold_scale;
 mod forward;
@@ -93,7 +93,11 @@ pub const PASSES: &[Pass<Program>] = &[
         run: chain::chain_kernels,
     },
     Pass { name: "fuse_rows", reason: "takes what is left between kernels; needs strides", run: fuse_rows::fuse_rows },
-    Pass { name: "divide_sums", reason: "kernels and rows take reductions whole", run: divide_sums::divide_sums },
+    Pass {
+        name: "divide_reductions",
+        reason: "kernels and rows take reductions whole",
+        run: divide_reductions::divide_reductions,
+    },
     Pass { name: "pack_rows", reason: "kernels in chains see too few rows to gain by it", run: pack_rows::pack_rows },
     Pass {
         name: "update_in_place",

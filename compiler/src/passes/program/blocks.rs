@@ -1,6 +1,6 @@
 //! Runs a change on every block of a program, with what it must know of the others, and of the steps of a block.
 
-use crate::program::{BufferId, Program, Step, StepKind};
+use crate::program::{BufferId, Nest, Program, Step, StepKind};
 use std::collections::BTreeMap;
 
 /// Which memory other blocks look at while one block is changed: values there must stay what and where they are.
@@ -131,6 +131,23 @@ fn change_block(program: &mut Program, mut steps: Vec<Step>, uses: &mut Uses, ch
     let changed = change(program, steps, &outside);
     uses.add(&changed, true);
     changed
+}
+
+/// Replaces nests by two each, where `split` gives them.
+pub(super) fn split_nests(program: &mut Program, split: impl Fn(&mut Program, &Nest) -> Option<(Nest, Nest)>) {
+    for_each_block(program, &mut |program, steps, _| {
+        let mut out = Vec::with_capacity(steps.len());
+        for mut step in steps {
+            if let StepKind::Nest(nest) = &mut step.kind
+                && let Some((first, second)) = split(program, nest)
+            {
+                out.push(Step { kind: StepKind::Nest(first), origins: step.origins.clone() });
+                *nest = second;
+            }
+            out.push(step);
+        }
+        out
+    });
 }
 
 /// Gives every step that is not inner to another to `change`.

@@ -1,14 +1,14 @@
 //! Depthwise convolutions with several results per channel read every channel as often: then results are as many vectors as
 //! channels, where a few columns for every channel would leave vectors mostly empty.
 
-use super::blocks::for_each_block;
+use super::blocks::split_nests;
 use crate::diag::Diagnostics;
 use crate::dim::Dim;
 use crate::options::{Kernels, Options};
 use crate::program::kernel::Part;
 use crate::program::nest::{Access, Axis, Nest, Scalar};
 use crate::program::recognise;
-use crate::program::{Layout, Program, Role, Step, StepKind};
+use crate::program::{Layout, Program, Role};
 use crate::tensor::Tensor;
 
 /// As many results fill a vector.
@@ -20,20 +20,7 @@ pub fn repeat_channels(program: &mut Program, options: &Options, _: &mut Diagnos
     if options.kernels == Kernels::Reference || !options.isa.has_vectors() {
         return;
     }
-    for_each_block(program, &mut |program, steps, _| {
-        let mut out = Vec::with_capacity(steps.len());
-        for mut step in steps {
-            if let StepKind::Nest(nest) = &mut step.kind
-                && let Some(multiplier) = Multiplier::of(program, nest)
-                && let Some((copy, depthwise)) = multiplier.apart(program, nest)
-            {
-                out.push(Step { kind: StepKind::Nest(copy), origins: step.origins.clone() });
-                *nest = depthwise;
-            }
-            out.push(step);
-        }
-        out
-    });
+    split_nests(program, |program, nest| Multiplier::of(program, nest)?.apart(program, nest));
 }
 
 /// A product for every channel with several columns.

@@ -55,9 +55,14 @@ impl Folded {
     }
 }
 
+/// The first channel of a channel's or column's group; widths are powers of two.
+pub(super) fn first_of_group(width: usize, channel: usize) -> usize {
+    channel & !width.wrapping_sub(1)
+}
+
 /// The columns of a row that belong to the group of its channel.
 fn inside(width: usize, channel: usize) -> u32 {
-    ((1u32 << width) - 1) << (channel & !(width - 1) & (LINE - 1))
+    ((1u32 << width) - 1) << (first_of_group(width, channel) & (LINE - 1))
 }
 
 /// Folds the weights of all taps.

@@ -10,12 +10,12 @@
     allow(dead_code, unused_macros)
 )]
 
-use super::fold::{FoldKernel, WINDOW};
+use super::fold::{FoldKernel, WINDOW, first_of_group};
 use super::kernel::LINE;
 use super::line::TapAt;
 use super::results::Results;
 use crate::isa::Isa;
-use crate::math::{ceil_div_usize, floor_mod_usize};
+use crate::math::ceil_div_usize;
 use crate::simd::{Simd, load_first};
 use core::mem::MaybeUninit;
 
@@ -51,25 +51,25 @@ pub(super) struct NarrowArgs<'a> {
 /// The machine has the instruction set; all addresses are valid for the outputs, columns and taps; [`NarrowSet::fits`].
 pub(super) type NarrowKernel = unsafe fn(&NarrowArgs<'_>);
 
-/// A kernel and its outputs.
-pub(super) type Sized = (usize, NarrowKernel);
+/// How many outputs a kernel computes, and the kernel.
+pub(super) type Tiling = (usize, NarrowKernel);
 
 /// Kernels of one instruction set, by stride 1 and 2.
 pub(super) struct NarrowSet {
     /// Of all products.
-    pub whole: [&'static [Sized]; 2],
+    pub whole: [&'static [Tiling]; 2],
     /// Of those inside of groups.
-    pub groups: [&'static [Sized]; 2],
+    pub groups: [&'static [Tiling]; 2],
     pub fold: FoldKernel,
 }
 
 /// The kernel of those for a stride with which a line takes least time.
 pub(super) fn choose(
-    kernels: &[&'static [Sized]; 2],
+    kernels: &[&'static [Tiling]; 2],
     stride: usize,
     outputs: usize,
     fits: impl Fn(usize) -> bool,
-) -> Option<Sized> {
+) -> Option<Tiling> {
     // Sums of fewer outputs than this wait for each other.
     let time = |rows: usize| ceil_div_usize(outputs, rows).saturating_mul(rows.max(8) + 1);
     let fitting = kernels.get(stride.checked_sub(1)?)?.iter().filter(|(rows, _)| *rows <= outputs && fits(*rows));
@@ -201,7 +201,8 @@ unsafe fn grouped<S: Simd, const STRIDE: usize, const MR: usize>(s: S, args: &Na
     // SAFETY: promised by the caller.
     unsafe {
         let mut row = copied(s, args, &mut copy, (args.start * STRIDE, pixels));
-        let first = s.load_i32(first_channels(args.width).as_ptr());
+        let first: [i32; LINE] = core::array::from_fn(|column| first_of_group(args.width, column) as i32);
+        let first = s.load_i32(first.as_ptr());
         for tap in args.taps {
             let mut w = args.w.wrapping_add(tap.index * args.width * LINE);
             for channel in 0..args.width {
@@ -220,11 +221,6 @@ unsafe fn grouped<S: Simd, const STRIDE: usize, const MR: usize>(s: S, args: &Na
         }
         args.to.finish::<S, MR, 1>(s, args.start, &mut acc);
     }
-}
-
-/// The first channel of the group of every column.
-fn first_channels(width: usize) -> [i32; LINE] {
-    core::array::from_fn(|i| (i - floor_mod_usize(i, width)) as i32)
 }
 
 /// Instantiates `outputs`, and `grouped` for each stride: those of more outputs would keep pixels on the stack.

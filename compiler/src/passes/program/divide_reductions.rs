@@ -1,12 +1,12 @@
 //! Reductions of very many elements to few are divided into reductions of equal parts, which threads can share, and one of those.
 
-use super::blocks::for_each_block;
+use super::blocks::split_nests;
 use crate::diag::Diagnostics;
 use crate::dim::Dim;
 use crate::options::{Kernels, Options};
 use crate::program::edit::{Nodes, prune, renumber_dim};
 use crate::program::nest::{Access, Axis, Nest, Reduction, Scalar};
-use crate::program::{Program, Role, Step, StepKind, scalar_types};
+use crate::program::{Program, Role, scalar_types};
 
 /// Most results: more give threads enough to share.
 const RESULTS: i64 = 4;
@@ -16,24 +16,12 @@ const PART: i64 = 8192;
 const FEWEST: i64 = 3;
 
 /// Divides reductions.
-pub fn divide_sums(program: &mut Program, options: &Options, _: &mut Diagnostics) {
-    if options.kernels == Kernels::Reference {
+pub fn divide_reductions(program: &mut Program, options: &Options, _: &mut Diagnostics) {
+    // Where there are no vectors, there are hardly threads, and memory counts more.
+    if options.kernels == Kernels::Reference || !options.isa.has_vectors() {
         return;
     }
-    for_each_block(program, &mut |program, steps, _| {
-        let mut out = Vec::with_capacity(steps.len());
-        for mut step in steps {
-            if let StepKind::Nest(nest) = &mut step.kind
-                && let Some(division) = Division::of(program, nest)
-                && let Some((parts, whole)) = division.apart(program, nest)
-            {
-                out.push(Step { kind: StepKind::Nest(parts), origins: step.origins.clone() });
-                *nest = whole;
-            }
-            out.push(step);
-        }
-        out
-    });
+    split_nests(program, |program, nest| Division::of(program, nest)?.apart(program, nest));
 }
 
 /// How a reduction is divided.
@@ -58,7 +46,7 @@ impl Division {
         if results == 0 || results > RESULTS || most < FEWEST {
             return None;
         }
-        let axis = slowest(program, nest, reduction)?;
+        let axis = slowest(program, nest)?;
         let extent = *extents.get(axis)?;
         let parts = (FEWEST..=most).rev().find(|parts| extent % parts == 0)?;
         Some(Division { reduction, axis, parts, length: extent / parts })
@@ -102,9 +90,9 @@ impl Division {
     fn whole(&self, nest: &Nest, load: Access) -> Nest {
         let mut nodes = Nodes::default();
         let value = nodes.add(Scalar::Load { access: load, bounds: Vec::new(), otherwise: None });
-        // Nothing else is left that uses a reduction axis.
+        // What uses another reduction axis is reduced already, and dropped.
         let axis = |old: usize| Dim::axis(old.min(nest.maps));
-        let new = nodes.copy(nest, &axis, &mut |_, i, _| (i == self.reduction.value as usize).then_some(value));
+        let new = nodes.copy(nest, &axis, &mut |_, _, _| None);
         let mut axes: Vec<Axis> = nest.axes.iter().take(nest.maps).cloned().collect();
         axes.push(Axis { extent: Dim::constant(self.parts) });
         let index = nest.store.index.iter().map(|dim| renumber_dim(dim, &new, &axis)).collect();
@@ -121,26 +109,17 @@ impl Division {
     }
 }
 
-/// The reduction axis along which the reduced value walks in the largest steps; none where it does not walk along all of them.
-fn slowest(program: &Program, nest: &Nest, reduction: Reduction) -> Option<usize> {
-    let mut needed = vec![false; nest.nodes.len()];
-    *needed.get_mut(reduction.value as usize)? = true;
-    for (i, node) in nest.nodes.iter().enumerate().rev() {
-        if needed.get(i).copied().unwrap_or(false) {
-            node.for_each_operand(&mut |operand| needed[operand as usize] = true);
+/// The reduction axis along which loads walk in the largest steps, if they are the same everywhere. What is computed after the
+/// reduction uses none of them.
+fn slowest(program: &Program, nest: &Nest) -> Option<usize> {
+    let reduces =
+        (nest.maps..nest.axes.len()).filter(|axis| nest.axes.get(*axis).is_some_and(|axis| !axis.extent.is(1)));
+    let mut slowest = None;
+    for axis in reduces {
+        for access in nest.loads() {
+            let step = program.address(access.buffer, &access.index).coefficient(axis)?.abs();
+            slowest = slowest.max((step > 0).then_some((step, axis)));
         }
     }
-    let reduces = nest.maps..nest.axes.len();
-    let mut steps = vec![0i64; reduces.len()];
-    for node in nest.nodes.iter().zip(needed).filter_map(|(node, needed)| needed.then_some(node)) {
-        if let Scalar::Load { access, .. } = node {
-            let address = program.address(access.buffer, &access.index);
-            for (axis, step) in reduces.clone().zip(&mut steps) {
-                *step = (*step).max(address.coefficient(axis)?.abs());
-            }
-        }
-    }
-    let walks = |axis: &usize| nest.axes.get(*axis).is_some_and(|axis| !axis.extent.is(1));
-    let (axis, step) = reduces.zip(steps).filter(|(axis, _)| walks(axis)).max_by_key(|(_, step)| *step)?;
-    (step > 0).then_some(axis)
+    slowest.map(|(_, axis)| axis)
 }
