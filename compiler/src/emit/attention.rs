@@ -36,6 +36,10 @@ pub fn body(program: &Program, views: &Views, attention: &Attention) -> Result<T
     let (products, weighed) = (descriptor(&scores)?, descriptor(&sums)?);
     let scale = types::constant(Const::F32(attention.scale));
     let [height, slots] = [attention.height, attention.slots].map(Literal::usize_unsuffixed);
+    let seen = match attention.seen.map(Literal::usize_unsuffixed) {
+        Some(keys) => quote!(#keys),
+        None => quote!(rt::Attention::ALL),
+    };
     let (q, k, v) = (scores.data()?, weights(&scores)?, weights(&sums)?);
     let (scratch, y) = (sums.param(Some(attention.scratch))?, sums.out()?);
     let (q_extent, k_extent, v_extent, y_extent) = (extent(q), extent(k), extent(v), extent(y));
@@ -49,7 +53,7 @@ pub fn body(program: &Program, views: &Views, attention: &Attention) -> Result<T
     Ok(quote! {
         const SHAPE: rt::Attention = rt::Attention {
             scores: #products, keys: #keys, scale: #scale, sums: #weighed, values: #values,
-            height: #height, slots: #slots
+            seen: #seen, height: #height, slots: #slots
         };
         #proof
         #before

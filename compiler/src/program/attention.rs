@@ -15,6 +15,8 @@ pub struct Attention {
     pub sums: Kernel,
     /// A factor of every product, before the epilogue of the scores.
     pub scale: f32,
+    /// How many keys the first row sees, where every next row sees one more; all where there is no such mask.
+    pub seen: Option<usize>,
     /// Rows that are computed at once.
     pub height: usize,
     /// Parts that can be computed at the same time.

@@ -62,12 +62,16 @@ impl Program {
                 }
             }
             StepKind::Attention(attention) => {
-                let Attention { scale, height, slots, scratch, .. } = &**attention;
-                writeln!(
+                let Attention { scale, seen, height, slots, scratch, .. } = &**attention;
+                write!(
                     f,
                     "{indent}attention of {height} rows at a time, {slots} parts in b{}, scale {scale:?}",
                     scratch.0
                 )?;
+                match seen {
+                    Some(keys) => writeln!(f, ", {keys} keys seen by the first row and one more by every next")?,
+                    None => writeln!(f)?,
+                }
                 print_kernel(f, &attention.scores, depth + 1)?;
                 for nest in &attention.softmax {
                     write!(f, "\n{indent}  nest {}", print_nest(nest, depth + 1)?)?;

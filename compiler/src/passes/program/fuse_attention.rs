@@ -1,6 +1,7 @@
 //! Products, a softmax of their rows and the sums that it weighs become one step, which computes a few rows at a time: scores
 //! never leave the near caches, and need no more memory than those rows.
 
+mod causal;
 mod form;
 mod scores;
 
@@ -26,6 +27,7 @@ const SLOTS: usize = 8;
 pub fn fuse_attention(program: &mut Program, options: &Options, _: &mut Diagnostics) {
     let fixed = program.fixed_layouts();
     let vectors = options.isa.has_vectors();
+    let mut masks = causal::Masks::new();
     for_each_block(program, &mut |program, steps, outside| {
         let mut steps: Vec<Option<Step>> = steps.into_iter().map(Some).collect();
         let (users, names) = (Block::users(program, &steps), Names::of(program, &fixed));
@@ -34,7 +36,7 @@ pub fn fuse_attention(program: &mut Program, options: &Options, _: &mut Diagnost
             let Some(mut found) = form::find(&block, last) else { continue };
             found.steps.sort_unstable();
             if block.may_run_last(&found.steps) {
-                let attention = written(program, &found, vectors);
+                let attention = written(program, &found, vectors, &mut masks);
                 join(&mut steps, &found.steps, StepKind::Attention(Box::new(attention)));
             }
         }
@@ -60,13 +62,14 @@ fn kernel<'a>(block: &Block<'a>, step: usize) -> Option<&'a Kernel> {
 }
 
 /// Writes down what was found; quotients that the definition does not have become part of it.
-fn written(program: &mut Program, found: &form::Found, vectors: bool) -> Attention {
+fn written(program: &mut Program, found: &form::Found, vectors: bool, masks: &mut causal::Masks) -> Attention {
     let (mut sums, softmax) = found.quotients(program);
     if let Some(description) = sums.describe(program) {
         sums.epilogue = super::select::epilogue::find(program, &sums, &description, vectors);
     }
     let mut scores = found.scores.clone();
-    let scale = scores::simplify(program, &mut scores);
+    let seen = causal::find(program, &mut scores, masks);
+    let scale = scores::simplify(program, &mut scores, seen);
     let sizes = &found.sizes;
     let blocks = |height: usize| ((sizes.rows + height / 2) / height).max(1);
     let height = sizes.rows.div_ceil(blocks(if vectors { HEIGHT } else { LOW })).max(1);
@@ -77,5 +80,5 @@ fn written(program: &mut Program, found: &form::Found, vectors: bool) -> Attenti
     let slots = if vectors { SLOTS.min(units).min(all / slot.max(1)).max(1) } else { 1 };
     let length = vec![Dim::from(slot.saturating_mul(slots))];
     let scratch = program.add_buffer("attention", ElementType::F32, length, Role::Scratch);
-    Attention { scores, softmax, sums, scale, height, slots, scratch }
+    Attention { scores, softmax, sums, scale, seen, height, slots, scratch }
 }

@@ -159,19 +159,27 @@ impl Run<'_> {
             row.out = i * pitch;
         }
         let job = Job::new(c, batch, self.q, keys, scores.as_mut_ptr(), scored);
+        // Nobody looks at keys that no row of the block sees.
+        let most = self.shape.seen(first.saturating_add(n.saturating_sub(1)));
         // SAFETY: promised by the caller; the rows of the table lie in the working memory.
-        unsafe { job.panels(self.kernels, (first, block.get(..n).unwrap_or_default()), 0..c.cols, scored.then) };
-        softmax(self.cx, Softmax { rows: scores, pitch, keys: c.cols });
-        let c = &self.summed;
+        unsafe { job.panels(self.kernels, (first, block.get(..n).unwrap_or_default()), 0..most, scored.then) };
+        softmax(self.cx, Softmax { rows: scores, pitch, keys: most, seen: self.shape.seen(first) });
+        let c = &Contraction { depth: most, ..self.summed };
         fill(c, block, first, n);
         for (i, row) in block.iter_mut().enumerate().take(n) {
             row.a = (i * pitch) as isize;
         }
         let mut job = Job::new(c, batch, Src::from_slice(scores), &[], self.out, finished);
-        job.w = values;
         let rows = (first, block.get(..n).unwrap_or_default());
-        // SAFETY: as above.
-        unsafe { job.panels(self.kernels, rows, 0..c.cols, finished.then) };
+        let mut col = 0;
+        while col < c.cols {
+            // Panels lie as far apart as their keys need, seen or not.
+            job.w = values.wrapping_add(col.wrapping_mul(self.summed.depth.wrapping_sub(most)));
+            let cols = if most < self.summed.depth { col..c.cols.min(col + c.panel) } else { col..c.cols };
+            col = cols.end;
+            // SAFETY: as above.
+            unsafe { job.panels(self.kernels, rows, cols, finished.then) };
+        }
     }
 }
 

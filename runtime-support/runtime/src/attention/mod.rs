@@ -38,6 +38,8 @@ pub struct Attention {
     pub sums: Contraction,
     /// The values.
     pub values: Matrix,
+    /// Keys that row 0 sees; every next row sees one more. All see all where it is `ALL`.
+    pub seen: usize,
     /// Rows that are computed at once.
     pub height: usize,
     /// Parts that have working memory of their own.
@@ -45,6 +47,9 @@ pub struct Attention {
 }
 
 impl Attention {
+    /// Every row sees all keys.
+    pub const ALL: usize = usize::MAX;
+
     /// Floats of working memory of one part, with so many keys, products per score, columns of the result, and rows at once.
     /// Saturates.
     #[must_use]
@@ -57,6 +62,12 @@ impl Attention {
     const fn scratch_len(&self) -> usize {
         let (keys, depth) = (self.scores.cols, self.scores.k());
         self.slots.saturating_mul(Self::slot_len(keys, depth, self.sums.cols, self.scores.panel, self.height))
+    }
+
+    /// Keys that a row sees.
+    const fn seen(&self, row: usize) -> usize {
+        let (seen, keys) = (self.seen.saturating_add(row), self.scores.cols);
+        if seen < keys { seen } else { keys }
     }
 
     /// Distances of neighbours along the row axes, in working memory.
@@ -108,7 +119,7 @@ impl Attention {
         let ([a0, a1], [b0, b1]) = (scored.batches, summed.batches);
         let rows = scored.m();
         let same = a0.extent == b0.extent && a1.extent == b1.extent && summed.m() == rows;
-        let panels = scored.panel == summed.panel && self.height > 0 && self.slots > 0;
+        let panels = scored.panel == summed.panel && self.height > 0 && self.slots > 0 && self.seen > 0;
         let whole = Extent::contiguous(rows.saturating_mul(pitch(scored.cols)));
         let (keys, values) =
             (packed_len(scored.cols, scored.k(), scored.panel), packed_len(summed.cols, summed.depth, summed.panel));

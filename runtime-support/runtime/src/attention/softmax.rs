@@ -12,11 +12,13 @@ const ROWS: usize = 8;
 /// Most lanes of a vector.
 const LANES: usize = 16;
 
-/// The work: rows of `keys` scores, at a distance that leaves room for whole vectors.
+/// The work: rows of `keys` scores, at a distance that leaves room for whole vectors. The first row sees so many of them, every
+/// next row one more; what a row does not see weighs nothing.
 pub(super) struct Softmax<'a> {
     pub rows: &'a mut [f32],
     pub pitch: usize,
     pub keys: usize,
+    pub seen: usize,
 }
 
 impl WithSimd for Softmax<'_> {
@@ -24,12 +26,14 @@ impl WithSimd for Softmax<'_> {
     #[inline(always)]
     fn run<S: Simd>(self, s: S) {
         let width = self.keys.div_ceil(LANES).saturating_mul(LANES);
+        let mut seen = self.seen;
         for rows in blocks_mut(self.rows, self.pitch.saturating_mul(ROWS)) {
             let mut numbers = [0.0; ROWS];
             for (row, number) in blocks_mut(rows, self.pitch).zip(&mut numbers) {
                 let Some(row) = row.get_mut(..width) else { return };
-                row.get_mut(self.keys..).unwrap_or_default().fill(f32::NEG_INFINITY);
+                row.get_mut(seen.min(self.keys)..).unwrap_or_default().fill(f32::NEG_INFINITY);
                 *number = greatest(s, row);
+                seen = seen.saturating_add(1);
             }
             for (row, number) in blocks_mut(rows, self.pitch).zip(&mut numbers) {
                 *number = exponentials(s, row.get_mut(..width).unwrap_or_default(), *number);

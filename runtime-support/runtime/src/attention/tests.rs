@@ -14,12 +14,13 @@ struct Case {
     cols: usize,
     height: usize,
     slots: usize,
+    seen: usize,
 }
 
 impl Case {
     /// Queries, keys and values `[row, head, element]`, a mask `[row, key]`, the result `[row, head, element]`.
     fn shape(&self) -> Attention {
-        let Case { heads, rows, keys, depth, cols, height, slots } = *self;
+        let Case { heads, rows, keys, depth, cols, height, slots, seen } = *self;
         let mut scores = Contraction { depth, cols: keys, ..Contraction::NEW };
         scores.batches[1] = Batch { extent: heads, a: depth as isize, ..Batch::ONE };
         scores.rows[3] = RowAxis { extent: rows, a: (heads * depth) as isize, residual: keys, ..RowAxis::ONE };
@@ -28,11 +29,11 @@ impl Case {
         sums.rows[3] = RowAxis { extent: rows, out: heads * cols, ..RowAxis::ONE };
         let keys = Matrix { offset: 0, batches: [0, depth], k: 1, n: heads * depth };
         let values = Matrix { offset: 0, batches: [0, cols], k: heads * cols, n: 1 };
-        Attention { scores, keys, scale: 0.125, sums, values, height, slots }
+        Attention { scores, keys, scale: 0.125, sums, values, seen, height, slots }
     }
 
     fn expected(&self, q: &[f32], k: &[f32], v: &[f32], mask: &[f32]) -> Vec<f32> {
-        let Case { heads, rows, keys, depth, cols, .. } = *self;
+        let Case { heads, rows, keys, depth, cols, seen, .. } = *self;
         let mut out = vec![0.0; rows * heads * cols];
         for (row, head) in (0..rows * heads).map(|i| (i / heads, i % heads)) {
             let score = |key: usize| {
@@ -41,6 +42,7 @@ impl Case {
                 });
                 products.sum::<f64>() * 0.125 + f64::from(mask[row * keys + key])
             };
+            let keys = keys.min(seen.saturating_add(row));
             let scores: Vec<f64> = (0..keys).map(score).collect();
             let most = scores.iter().fold(f64::NEG_INFINITY, |a, b| a.max(*b));
             let powers: Vec<f64> = scores.iter().map(|s| (s - most).exp()).collect();
@@ -83,8 +85,11 @@ fn results_are_those_of_the_definition() {
         (1, 21, 33, 8, 32, 9, 2),
         (1, 21, 33, 8, 16, 21, 1),
     ];
-    for (heads, rows, keys, depth, cols, height, slots) in cases {
-        let case = Case { heads, rows, keys, depth, cols, height, slots };
+    let seen = [Attention::ALL, 1, 40];
+    for ((heads, rows, keys, depth, cols, height, slots), seen) in
+        cases.into_iter().flat_map(|case| seen.map(|seen| (case, seen)))
+    {
+        let case = Case { heads, rows, keys, depth, cols, height, slots, seen };
         let (q, k) = (numbers(rows * heads * depth, 1), numbers(keys * heads * depth, 2));
         let (v, mut mask) = (numbers(keys * heads * cols, 3), numbers(rows * keys, 4));
         mask.iter_mut().for_each(|x| *x *= 30.0);
@@ -97,7 +102,7 @@ fn results_are_those_of_the_definition() {
             let got = run(&shape, cx, [&q, &k, &v, &mask], want.len());
             for (i, (got, want)) in got.iter().zip(&want).enumerate() {
                 let near = (got - want).abs() < 2e-5 || got.is_nan() && want.is_nan();
-                assert!(near, "{:?} {rows} x {keys} x {cols}: {got} not {want} at {i}", cx.isa());
+                assert!(near, "{:?} {rows} x {keys} x {cols}, {seen} seen: {got} not {want} at {i}", cx.isa());
             }
             #[cfg(feature = "threads")]
             for threads in [2, 3, 7] {
@@ -112,7 +117,7 @@ fn results_are_those_of_the_definition() {
 
 #[test]
 fn what_does_not_fit_is_not_computed() {
-    let case = Case { heads: 2, rows: 6, keys: 9, depth: 4, cols: 8, height: 4, slots: 2 };
+    let case = Case { heads: 2, rows: 6, keys: 9, depth: 4, cols: 8, height: 4, slots: 2, seen: Attention::ALL };
     let shape = case.shape();
     let [q, k, v] = [6 * 8, 9 * 8, 9 * 16].map(Extent::contiguous);
     let (scratch, out) = (shape.scratch_len(), Extent::contiguous(6 * 16));
@@ -122,6 +127,7 @@ fn what_does_not_fit_is_not_computed() {
     assert!(!shape.fits(q, k, less(v), scratch, out) && !shape.fits(q, k, v, scratch - 1, out));
     assert!(!shape.fits(q, k, v, scratch, less(out)));
     assert!(!Attention { height: 0, ..shape }.fits(q, k, v, scratch, out));
+    assert!(!Attention { seen: 0, ..shape }.fits(q, k, v, scratch, out));
     let mut other = shape;
     other.sums.rows[3].extent = 5;
     assert!(!other.fits(q, k, v, scratch, out));

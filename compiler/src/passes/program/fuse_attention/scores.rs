@@ -1,5 +1,6 @@
 //! What happens to scores before the softmax, as data: a factor, and a mask or bias that is added.
 
+use super::causal;
 use crate::element::ElementType;
 use crate::plan::inline_constant;
 use crate::program::kernel::{Epilogue, Kernel, Part};
@@ -10,10 +11,11 @@ use crate::program::{Program, recognise};
 /// makes all scores equal.
 const MOST: f32 = 1024.0;
 
-/// Makes the epilogue of scores data where it is a factor and an addend, and returns the factor; else it stays as it is.
+/// Makes the epilogue of scores data where it is a factor, an addend, and a mask of which all is said by how many keys the first
+/// row sees, and returns the factor; else it stays as it is.
 /// Small numbers that are added to all scores change nothing: the softmax takes differences.
-pub(super) fn simplify(program: &Program, kernel: &mut Kernel) -> f32 {
-    match follow(program, kernel) {
+pub(super) fn simplify(program: &Program, kernel: &mut Kernel, seen: Option<usize>) -> f32 {
+    match follow(program, kernel, seen) {
         Some((scale, residual)) => {
             kernel.epilogue = Epilogue { residual, ..Epilogue::default() };
             scale
@@ -22,13 +24,20 @@ pub(super) fn simplify(program: &Program, kernel: &mut Kernel) -> f32 {
     }
 }
 
-fn follow(program: &Program, kernel: &Kernel) -> Option<(f32, Option<Node>)> {
+fn follow(program: &Program, kernel: &Kernel, seen: Option<usize>) -> Option<(f32, Option<Node>)> {
     let nest = &kernel.nest;
     let mut current = nest.nodes.iter().position(|node| *node == Scalar::Reduced)? as Node;
     let after = nest.after_reduction();
     let (mut scale, mut residual) = (1.0f32, None);
     while current != nest.result {
         let (next, node) = recognise::only_use(nest, current)?;
+        if let (Scalar::Select(condition, a, _), Some(keys)) = (node, seen)
+            && *a == current
+            && causal::is_mask(kernel, *condition, keys)
+        {
+            current = next;
+            continue;
+        }
         let Scalar::Binary(function, a, b) = node else { return None };
         let other = if *a == current { *b } else { *a };
         if other == current || after.get(other as usize).copied().unwrap_or(true) {
