@@ -106,5 +106,7 @@ fn inner_loops_hold_their_accumulators_in_registers() {
     check(&text, "narrow_kernel", (14, 1), "%zmm", 0);
     // Three rows of four vectors, three elements and a column are all sixteen registers.
     check(&text, "AVX2_32", (3, 4), "%ymm", 1);
+    check(&text, "AVX2_24", (3, 3), "%ymm", 0);
     check(&text, "AVX2_16", (6, 2), "%ymm", 0);
+    check(&text, "AVX2_8", (10, 1), "%ymm", 0);
 }

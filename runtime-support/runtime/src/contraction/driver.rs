@@ -192,10 +192,9 @@ impl Job<'_> {
     ) {
         let mut at = 0;
         while at < width && first_col + at < self.c.cols {
-            let Some(set) = kernels.iter().find(|set| set.cols <= width - at && rows.len() <= set.most) else {
-                return;
-            };
-            let cols = set.cols.min(self.c.cols - first_col - at);
+            let left = (width - at).min(self.c.cols - first_col - at);
+            let Some(set) = kernels.iter().find(|set| set.suits((left, width - at), rows.len())) else { return };
+            let cols = set.cols.min(left);
             let args =
                 Args { w: w.wrapping_add(at), w_stride: width, next: w, ..self.args(rows, first_col + at, cols) };
             // SAFETY: promised by the caller; the kernels are of the context's instruction set.

@@ -14,8 +14,8 @@ use core::mem::MaybeUninit;
 const ZEROS: usize = if cfg!(target_pointer_width = "64") { 256 } else { 32 };
 /// Weight rows that are fetched ahead: panels stream from the outer caches or from memory.
 pub(super) const AHEAD: usize = 16;
-/// Lanes with which kernels write tiles with missing columns themselves.
-pub(super) const IN_PART: usize = 16;
+/// Lanes with which kernels write tiles with missing columns themselves: where vectors are wide, such tiles are common.
+const IN_PART: usize = 8;
 /// Floats of a cache line.
 pub(crate) const LINE: usize = 16;
 pub(super) static ZERO_ROW: [f32; ZEROS] = [0.0; ZEROS];
@@ -63,10 +63,12 @@ pub(crate) type Kernel = unsafe fn(&Args<'_>);
 pub(crate) struct KernelSet {
     /// Columns of the tile.
     pub cols: usize,
+    /// How many columns of a panel may be left, at least and at most: others are better off with other kernels.
+    pub left: (usize, usize),
     /// More rows in all than this are better off with other kernels.
     pub most: usize,
-    /// Whether they write tiles with missing columns themselves.
-    pub in_part: bool,
+    /// Columns of a vector.
+    pub lanes: usize,
     /// `kernels[i]` computes i + 1 rows.
     pub kernels: &'static [Kernel],
     /// Computes any number of rows from as many as the last kernel on.
@@ -76,9 +78,14 @@ pub(crate) struct KernelSet {
 }
 
 impl KernelSet {
+    /// Whether its kernels are for the next columns, of which there are `left` and room for `width`, of so many rows in all.
+    pub fn suits(&self, (left, width): (usize, usize), rows: usize) -> bool {
+        self.cols <= width && self.left.0 <= left && left <= self.left.1 && rows <= self.most
+    }
+
     /// Whether its kernels can write so many columns to the result themselves.
     pub fn writes(&self, cols: usize) -> bool {
-        cols == self.cols || self.in_part
+        cols == self.cols || self.lanes >= IN_PART
     }
 }
 
@@ -342,12 +349,14 @@ pub(crate) unsafe fn finish<S: Simd, const MR: usize, const NV: usize>(
             }
             return;
         }
-        if stores_in_part::<S>() && args.cols < NV * S::LANES {
+        if S::LANES >= IN_PART && args.cols < NV * S::LANES {
             // Only a copy lies in memory, of floats: a frame that is aligned for vectors would cost the loops a register.
-            let mut sums = [[[MaybeUninit::<f32>::uninit(); IN_PART]; NV]; MR];
-            for i in 0..MR {
-                for v in 0..NV {
-                    s.store(sums[i][v].as_mut_ptr().cast(), acc[i][v]);
+            let mut sums = [[[MaybeUninit::<f32>::uninit(); LINE]; NV]; MR];
+            let mut to = sums.as_mut_ptr().cast::<f32>();
+            for row in acc {
+                for sum in row {
+                    s.store(to, *sum);
+                    to = to.wrapping_add(S::LANES);
                 }
             }
             return s.apart(Part { args, rows, sums: sums.as_ptr().cast(), vectors: NV });
@@ -384,13 +393,6 @@ pub(crate) unsafe fn finish<S: Simd, const MR: usize, const NV: usize>(
             }
         }
     }
-}
-
-/// Whether kernels write tiles with missing columns themselves: where vectors are wide, such tiles are common, and masks
-/// are cheap.
-#[inline(always)]
-fn stores_in_part<S: Simd>() -> bool {
-    S::LANES == IN_PART
 }
 
 /// `finish` to the result where columns are missing: once for all kernels of an instruction set. Whoever makes it promises what

@@ -1,5 +1,5 @@
 //! The micro-kernels that exist, per instruction set, widest first.
-use super::kernel::{Args, IN_PART, Kernel, KernelSet, Kernels, tile};
+use super::kernel::{Args, Kernel, KernelSet, Kernels, tile};
 use super::single::Single;
 use super::strip::Strip;
 #[allow(unused_imports, reason = "there are machines without vectors")]
@@ -11,7 +11,7 @@ use crate::isa::Isa;
 use crate::isa::scalar::Scalar;
 
 /// Instantiates `tile` for 1.. rows, `strip` for the last number of rows, and `single` for panels and vectors in all of them:
-/// `kernels!(name, token, vectors, columns, attribute, most, strip, single, rows...)`.
+/// `kernels!(name, token, vectors, columns, attribute, left, most, strip, single, rows...)`.
 macro_rules! kernels {
     (@strip none $($rest:tt)*) => { None };
     (@strip $rows:literal $token:expr, $vectors:literal, $attribute:meta) => {{
@@ -35,7 +35,7 @@ macro_rules! kernels {
         }
         Some(Single { panels: $panels, kernel })
     }};
-    ($name:ident, $token:expr, $vectors:literal, $cols:literal, $attribute:meta, $most:expr, $strip:tt, $single:tt, $($rows:literal)*) => {
+    ($name:ident, $token:expr, $vectors:literal, $cols:literal, $attribute:meta, $left:expr, $most:expr, $strip:tt, $single:tt, $($rows:literal)*) => {
         pub(super) static $name: KernelSet = {
             const KERNELS: &[Kernel] = &[$({
                 /// # Safety
@@ -49,31 +49,34 @@ macro_rules! kernels {
             }),*];
             const STRIP: Option<Strip> = kernels!(@strip $strip $token, $vectors, $attribute);
             const SINGLE: Option<Single> = kernels!(@single $single $token, $vectors, $attribute);
-            let in_part = $cols / $vectors >= IN_PART;
-            KernelSet { cols: $cols, most: $most, in_part, kernels: KERNELS, strip: STRIP, single: SINGLE }
+            let lanes = $cols / $vectors;
+            KernelSet { cols: $cols, lanes, left: $left, most: $most, kernels: KERNELS, strip: STRIP, single: SINGLE }
         };
     };
 }
 
 /// No limit to the rows.
 const ANY: usize = usize::MAX;
+/// No limit to the columns.
+const ALL: (usize, usize) = (0, ANY);
 
-kernels!(SCALAR_4, Scalar, 1, 4, inline(never), ANY, none, none, 1 2 3 4);
+kernels!(SCALAR_4, Scalar, 1, 4, inline(never), ALL, ANY, none, none, 1 2 3 4);
 
 #[cfg(all(feature = "vectors", target_arch = "x86_64", target_feature = "sse2"))]
 mod x86 {
     use super::*;
     use crate::isa::{avx2::Avx2, avx512::Avx512, sse2::Sse2};
 
-    kernels!(AVX512_32, Avx512::new(), 2, 32, target_feature(enable = "avx512f,avx512vl,avx512bw,avx512dq,fma,avx2"), ANY, 12, (2 4), 1 2 3 4 5 6 7 8 9 10 11 12);
-    kernels!(AVX512_16, Avx512::new(), 1, 16, target_feature(enable = "avx512f,avx512vl,avx512bw,avx512dq,fma,avx2"), ANY, 12, none, 1 2 3 4 5 6 7 8 9 10 11 12);
+    kernels!(AVX512_32, Avx512::new(), 2, 32, target_feature(enable = "avx512f,avx512vl,avx512bw,avx512dq,fma,avx2"), ALL, ANY, 12, (2 4), 1 2 3 4 5 6 7 8 9 10 11 12);
+    kernels!(AVX512_16, Avx512::new(), 1, 16, target_feature(enable = "avx512f,avx512vl,avx512bw,avx512dq,fma,avx2"), ALL, ANY, 10, none, 1 2 3 4 5 6 7 8 9 10);
     // A whole panel of weights is read once, in order. Three rows take all registers, and some memory: still less time than
     // weights that are read twice.
-    kernels!(AVX2_32, Avx2::new(), 4, 32, target_feature(enable = "avx2,fma"), 3, none, (2 8), 1 2 3);
-    kernels!(AVX2_16, Avx2::new(), 2, 16, target_feature(enable = "avx2,fma"), ANY, 6, none, 1 2 3 4 5 6);
-    kernels!(AVX2_8, Avx2::new(), 1, 8, target_feature(enable = "avx2,fma"), ANY, 6, none, 1 2 3 4 5 6);
-    kernels!(SSE2_8, Sse2::new(), 2, 8, target_feature(enable = "sse2"), ANY, 4, none, 1 2 3 4);
-    kernels!(SSE2_4, Sse2::new(), 1, 4, target_feature(enable = "sse2"), ANY, none, none, 1 2 3 4);
+    kernels!(AVX2_32, Avx2::new(), 4, 32, target_feature(enable = "avx2,fma"), ALL, 3, none, (2 8), 1 2 3);
+    kernels!(AVX2_24, Avx2::new(), 3, 24, target_feature(enable = "avx2,fma"), (17, 24), ANY, 3, none, 1 2 3);
+    kernels!(AVX2_16, Avx2::new(), 2, 16, target_feature(enable = "avx2,fma"), (9, ANY), ANY, 6, none, 1 2 3 4 5 6);
+    kernels!(AVX2_8, Avx2::new(), 1, 8, target_feature(enable = "avx2,fma"), ALL, ANY, 10, none, 1 2 3 4 5 6 7 8 9 10);
+    kernels!(SSE2_8, Sse2::new(), 2, 8, target_feature(enable = "sse2"), (5, ANY), ANY, 4, none, 1 2 3 4);
+    kernels!(SSE2_4, Sse2::new(), 1, 4, target_feature(enable = "sse2"), ALL, ANY, none, none, 1 2 3 4);
 }
 
 #[cfg(all(feature = "vectors", target_arch = "aarch64", target_feature = "neon"))]
@@ -81,9 +84,9 @@ mod arm {
     use super::*;
     use crate::isa::neon::Neon;
 
-    kernels!(NEON_16, Neon, 4, 16, inline(never), ANY, 6, none, 1 2 3 4 5 6);
-    kernels!(NEON_8, Neon, 2, 8, inline(never), ANY, 8, none, 1 2 3 4 5 6 7 8);
-    kernels!(NEON_4, Neon, 1, 4, inline(never), ANY, none, none, 1 2 3 4 5 6 7 8);
+    kernels!(NEON_16, Neon, 4, 16, inline(never), (9, ANY), ANY, 6, none, 1 2 3 4 5 6);
+    kernels!(NEON_8, Neon, 2, 8, inline(never), (5, ANY), ANY, 8, none, 1 2 3 4 5 6 7 8);
+    kernels!(NEON_4, Neon, 1, 4, inline(never), ALL, ANY, none, none, 1 2 3 4 5 6 7 8);
 }
 
 #[cfg(all(feature = "vectors", target_arch = "wasm32", target_feature = "simd128"))]
@@ -91,8 +94,8 @@ mod wasm {
     use super::*;
     use crate::isa::wasm128::Wasm128;
 
-    kernels!(WASM_8, Wasm128, 2, 8, inline(never), ANY, 4, none, 1 2 3 4);
-    kernels!(WASM_4, Wasm128, 1, 4, inline(never), ANY, none, none, 1 2 3 4);
+    kernels!(WASM_8, Wasm128, 2, 8, inline(never), (5, ANY), ANY, 4, none, 1 2 3 4);
+    kernels!(WASM_4, Wasm128, 1, 4, inline(never), ALL, ANY, none, none, 1 2 3 4);
 }
 
 /// The kernels of an instruction set; the narrowest is always 4 columns wide.
@@ -101,7 +104,7 @@ pub(crate) fn of(isa: Isa) -> Kernels {
         #[cfg(all(feature = "vectors", target_arch = "x86_64", target_feature = "sse2"))]
         Isa::Avx512 => const { &[&x86::AVX512_32, &x86::AVX512_16, &x86::AVX2_8, &x86::SSE2_4] },
         #[cfg(all(feature = "vectors", target_arch = "x86_64", target_feature = "sse2"))]
-        Isa::Avx2 => const { &[&x86::AVX2_32, &x86::AVX2_16, &x86::AVX2_8, &x86::SSE2_4] },
+        Isa::Avx2 => const { &[&x86::AVX2_32, &x86::AVX2_24, &x86::AVX2_16, &x86::AVX2_8, &x86::SSE2_4] },
         #[cfg(all(feature = "vectors", target_arch = "x86_64", target_feature = "sse2"))]
         Isa::Sse2 => const { &[&x86::SSE2_8, &x86::SSE2_4] },
         #[cfg(all(feature = "vectors", target_arch = "aarch64", target_feature = "neon"))]

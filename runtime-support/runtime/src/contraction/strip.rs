@@ -16,7 +16,7 @@
 
 use super::Then;
 use super::job::{Job, offset};
-use super::kernel::{Args, IN_PART, KernelSet, LINE};
+use super::kernel::{Args, KernelSet, LINE};
 use super::results::Results;
 use super::steps::{Run, Runs, Steps};
 use crate::isa::VECTORS;
@@ -125,7 +125,7 @@ impl Job<'_> {
         let least = set.kernels.len();
         let over = floor_mod_usize(stretch, least);
         let between = steps.between().min(left - stretch);
-        if set.cols == IN_PART && set.in_part && between > 0 && between < least {
+        if set.cols == set.lanes && set.writes(1) && between > 0 && between < least {
             let more = if over + between < least / 2 && stretch > 2 * least { least } else { 0 };
             return (stretch - over - more, over + more + between);
         }

@@ -51,7 +51,24 @@ unsafe impl Simd for Avx2 {
         keep_nan(a: Self::F32, b: Self::F32) -> Self::F32 = _mm256_blendv_ps(b, a, _mm256_cmp_ps::<_CMP_UNORD_Q>(a, a));
         select(m: Self::Mask, a: Self::F32, b: Self::F32) -> Self::F32 = _mm256_blendv_ps(b, a, _mm256_castsi256_ps(m));
         load_partial(from: &[f32]) -> Self::F32 = _mm256_maskload_ps(from.as_ptr(), self.mask_first(from.len()));
-        store_partial(to: &mut [f32], v: Self::F32) = _mm256_maskstore_ps(to.as_mut_ptr(), self.mask_first(to.len()), v);
+        store_partial(to: &mut [f32], v: Self::F32) = {
+            // A store with a mask takes many times as long on some processors.
+            let (mut at, mut left) = (to.as_mut_ptr(), _mm256_castps256_ps128(v));
+            if to.len() >= 8 {
+                return _mm256_storeu_ps(at, v);
+            }
+            if to.len() & 4 != 0 {
+                _mm_storeu_ps(at, left);
+                (at, left) = (at.wrapping_add(4), _mm256_extractf128_ps::<1>(v));
+            }
+            if to.len() & 2 != 0 {
+                _mm_storel_epi64(at.cast(), _mm_castps_si128(left));
+                (at, left) = (at.wrapping_add(2), _mm_movehl_ps(left, left));
+            }
+            if to.len() & 1 != 0 {
+                _mm_store_ss(at, left);
+            }
+        };
         splat_i32(x: i32) -> Self::I32 = _mm256_set1_epi32(x);
         add_i32(a: Self::I32, b: Self::I32) -> Self::I32 = _mm256_add_epi32(a, b);
         sub_i32(a: Self::I32, b: Self::I32) -> Self::I32 = _mm256_sub_epi32(a, b);

@@ -168,12 +168,12 @@ impl WithSimd for Edges {
             assert_eq!(s.sum_u8(vb), b[..m].iter().map(|x| u32::from(*x)).sum::<u32>());
             assert_eq!(s.greatest_u8(vb), b[..m].iter().copied().max().unwrap_or(0));
             let (mut of, mut oi, mut ol, mut ob) = ([-1.0f32; 18], [-1i32; 18], [-1i64; 18], [9u8; 18]);
-            s.store_partial(&mut of[..n], s.splat(2.0));
+            s.store_partial(&mut of[..n], vf);
             s.store_partial_i32(&mut oi[..n], s.splat_i32(2));
             s.store_partial_i64(&mut ol[..n], s.splat_i64(2));
             s.store_partial_u8(&mut ob[..n], s.splat_u8(2));
             for at in 0..18 {
-                let want = if at < m { (2.0, 2, 2, 2) } else { (-1.0, -1, -1, 9) };
+                let want = if at < m { (f[at], 2, 2, 2) } else { (-1.0, -1, -1, 9) };
                 assert_eq!((of[at], oi[at], ol[at], ob[at]), want, "{n} {at}");
             }
             let first = s.mask_first(n);
