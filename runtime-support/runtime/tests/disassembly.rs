@@ -104,6 +104,8 @@ fn inner_loops_hold_their_accumulators_in_registers() {
     check(&text, "AVX512_32", (12, 2), "%zmm", 0);
     check(&text, "AVX512_16", (12, 1), "%zmm", 0);
     check(&text, "narrow_kernel", (14, 1), "%zmm", 0);
+    // Those of groups, one for each tile, keep what they look up on the stack where registers are few.
+    check(&text, "narrow_kernel", (10, 1), "%ymm", 6);
     // Three rows of four vectors, three elements and a column are all sixteen registers.
     check(&text, "AVX2_32", (3, 4), "%ymm", 1);
     check(&text, "AVX2_24", (3, 3), "%ymm", 0);

@@ -68,17 +68,19 @@ fn inside(width: usize, channel: usize) -> u32 {
 /// Folds the weights of all taps.
 ///
 /// # Safety
-/// As [`FoldKernel`]; the caller is compiled for the instruction set of `S`, whose vectors have [`LINE`] lanes.
+/// As [`FoldKernel`]; the caller is compiled for the instruction set of `S`, whose vectors divide [`LINE`] lanes.
 #[inline(always)]
 pub(super) unsafe fn fold<S: Simd>(s: S, args: FoldArgs) -> usize {
     let (zero, mut width) = (s.splat(0.0), 2);
-    let columns = |width: usize, channel: usize| s.mask_from_bits(inside(width, channel));
+    // Of the columns of the vector from `first` on.
+    let columns = |width: usize, channel: usize, first: usize| s.mask_from_bits(inside(width, channel) >> first);
+    let vectors = || (0..LINE).step_by(S::LANES);
     // SAFETY: promised by the caller.
     unsafe {
         // The first tap suggests a width.
-        for channel in 0..LINE {
-            let row = s.load(args.w.add(channel * LINE));
-            while width <= WIDEST && !s.all(s.eq(s.select(columns(width, channel), zero, row), zero)) {
+        for (channel, first) in (0..LINE).flat_map(|channel| vectors().map(move |first| (channel, first))) {
+            let row = s.load(args.w.add(channel * LINE + first));
+            while width <= WIDEST && !s.all(s.eq(s.select(columns(width, channel, first), zero, row), zero)) {
                 width *= 2;
             }
         }
@@ -89,16 +91,16 @@ pub(super) unsafe fn fold<S: Simd>(s: S, args: FoldArgs) -> usize {
         let mut outside = s.splat_i32(0);
         for tap in 0..args.taps {
             let (from, to) = (args.w.add(tap * LINE * LINE), args.to.add(tap * width * LINE));
-            for channel in 0..width {
+            for (channel, first) in (0..width).flat_map(|channel| vectors().map(move |first| (channel, first))) {
                 let mut folded = zero;
                 let mut same = channel;
                 while same < LINE {
-                    let (row, own) = (s.load(from.add(same * LINE)), columns(width, same));
+                    let (row, own) = (s.load(from.add(same * LINE + first)), columns(width, same, first));
                     outside = s.or_i32(outside, s.f32_to_bits(s.select(own, zero, row)));
                     folded = s.select(own, row, folded);
                     same += width;
                 }
-                s.store(to.add(channel * LINE), folded);
+                s.store(to.add(channel * LINE + first), folded);
             }
         }
         if s.all(s.eq(s.bits_to_f32(outside), zero)) { width } else { 0 }
@@ -116,9 +118,9 @@ mod tests {
     use std::vec;
 
     /// The width that is found, and the folded weights.
-    fn folded(weights: &[f32]) -> Option<(usize, vec::Vec<f32>)> {
-        Cx::with_isa(Isa::Avx512)?;
-        let set = narrow_kernel::of(Isa::Avx512)?;
+    fn folded(isa: Isa, weights: &[f32]) -> Option<(usize, vec::Vec<f32>)> {
+        Cx::with_isa(isa)?;
+        let set = narrow_kernel::of(isa)?;
         let (taps, mut rows) = (weights.len() / (LINE * LINE), vec![f32::NAN; TAPS * WIDEST * LINE]);
         // SAFETY: the machine has the instruction set; there is room for the taps.
         let width = unsafe { (set.fold)(FoldArgs { w: weights.as_ptr(), taps, to: rows.as_mut_ptr() }) };
@@ -138,17 +140,19 @@ mod tests {
                     *weight = if case % 3 == 0 { -0.0 } else { 0.0 };
                 }
             }
-            let Some((found, rows)) = folded(&weights) else { return };
-            assert_eq!(found, if width == LINE { 0 } else { width });
-            for (i, got) in rows.iter().enumerate() {
-                let (tap, channel, column) = (i / LINE / width, i / LINE % width, i % LINE);
-                let same = group(column) * width + channel;
-                assert_eq!(*got, weights[(tap * LINE + same) * LINE + column]);
-            }
+            let mut between = weights.clone();
             // A single weight between groups, even in the last tap, and even NaN, is not left out.
-            let last = weights.len() - LINE;
-            weights[last] = if case % 2 == 0 { f32::NAN } else { f32::MIN_POSITIVE };
-            assert_eq!(folded(&weights).unwrap().0, 0);
+            between[weights.len() - LINE] = if case % 2 == 0 { f32::NAN } else { f32::MIN_POSITIVE };
+            for isa in [Isa::Avx2, Isa::Avx512] {
+                let Some((found, rows)) = folded(isa, &weights) else { continue };
+                assert_eq!(found, if width == LINE { 0 } else { width });
+                for (i, got) in rows.iter().enumerate() {
+                    let (tap, channel, column) = (i / LINE / width, i / LINE % width, i % LINE);
+                    let same = group(column) * width + channel;
+                    assert_eq!(*got, weights[(tap * LINE + same) * LINE + column]);
+                }
+                assert_eq!(folded(isa, &between).unwrap().0, 0);
+            }
         }
     }
 }

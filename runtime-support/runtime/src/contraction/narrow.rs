@@ -58,7 +58,9 @@ impl Narrow {
     pub fn of(c: &Contraction, isa: Isa) -> Option<Self> {
         let set = narrow_kernel::of(isa)?;
         let window = c.taps[3].extent;
-        if c.cols > LINE || c.panel < LINE || c.depth < LEAST_DEPTH || window < 2 {
+        // Narrower vectors have tiles of more columns than one, for which they need not wait; what they gain is zeros left out.
+        let gains = set.lanes == LINE || Folded::takes(c);
+        if c.cols > LINE || c.panel < LINE || c.depth < LEAST_DEPTH || window < 2 || !gains {
             return None;
         }
         let lines = Lines::of(c)?;
@@ -249,7 +251,7 @@ mod tests {
                 }
             }
         }
-        assert!(folded > 20 || Cx::with_isa(Isa::Avx512).is_none(), "{folded}");
+        assert!(folded > 20 || Cx::with_isa(Isa::Avx2).is_none(), "{folded}");
     }
 
     #[test]

@@ -56,6 +56,8 @@ pub(super) type Tiling = (usize, NarrowKernel);
 
 /// Kernels of one instruction set, by stride 1 and 2.
 pub(super) struct NarrowSet {
+    /// Lanes of a vector.
+    pub lanes: usize,
     /// Of all products.
     pub whole: [&'static [Tiling]; 2],
     /// Of those inside of groups.
@@ -86,27 +88,30 @@ pub(super) fn fits(rows: usize, stride: usize, (taps, window, depth): (usize, us
 /// MR outputs.
 ///
 /// # Safety
-/// As [`NarrowKernel`]; the caller is compiled for the instruction set of `S`, whose vectors have [`LINE`] lanes.
+/// As [`NarrowKernel`]; the caller is compiled for the instruction set of `S`, whose vectors divide [`LINE`] lanes.
 #[inline(always)]
 unsafe fn outputs<S: Simd, const STRIDE: usize, const MR: usize>(s: S, args: &NarrowArgs<'_>) {
     let mut copy = [MaybeUninit::<f32>::uninit(); COPY];
     let (pixels, chunks) = ((MR - 1) * STRIDE + args.window, ceil_div_usize(args.depth, LINE));
-    let mut acc = [[s.splat(0.0)]; MR];
     // SAFETY: promised by the caller.
     unsafe {
-        let mut row = copied(s, args, &mut copy, (args.start * STRIDE, pixels));
-        for tap in args.taps {
-            let mut w = args.w.wrapping_add(tap.index * args.depth * LINE);
-            for t in 0..args.window {
-                for chunk in 0..chunks {
-                    let from = row.wrapping_add((chunk * pixels + t) * LINE);
-                    let len = LINE.min(args.depth - chunk * LINE);
-                    w = products::<S, STRIDE, MR>(s, &mut acc, from, w, len);
+        let copy = copied(s, args, &mut copy, (args.start * STRIDE, pixels));
+        for first in (0..LINE).step_by(S::LANES) {
+            let Some(to) = args.to.from(first) else { return };
+            let (mut row, mut acc) = (copy, [[s.splat(0.0)]; MR]);
+            for tap in args.taps {
+                let mut w = args.w.wrapping_add(tap.index * args.depth * LINE + first);
+                for t in 0..args.window {
+                    for chunk in 0..chunks {
+                        let from = row.wrapping_add((chunk * pixels + t) * LINE);
+                        let len = LINE.min(args.depth - chunk * LINE);
+                        w = products::<S, STRIDE, MR>(s, &mut acc, from, w, len);
+                    }
                 }
+                row = row.wrapping_add(chunks * pixels * LINE);
             }
-            row = row.wrapping_add(chunks * pixels * LINE);
+            to.finish::<S, MR, 1>(s, args.start, &mut acc);
         }
-        args.to.finish::<S, MR, 1>(s, args.start, &mut acc);
     }
 }
 
@@ -153,12 +158,16 @@ unsafe fn line<S: Simd>(
     let a = a.wrapping_offset((start as isize).wrapping_mul(args.pixel)).wrapping_add(channel);
     // SAFETY: promised by the caller: pixels first..end are not in the padding.
     unsafe {
-        for p in (0..first).chain(end.max(first)..pixels) {
-            s.store(to.wrapping_add(p * LINE), s.splat(0.0));
-        }
-        for p in first..end {
-            let x = load_first(s, a.wrapping_offset((p as isize).wrapping_mul(args.pixel)), args.depth - channel);
-            s.store(to.wrapping_add(p * LINE), x);
+        for v in (0..LINE).step_by(S::LANES) {
+            for p in (0..first).chain(end.max(first)..pixels) {
+                s.store(to.wrapping_add(p * LINE + v), s.splat(0.0));
+            }
+            // Fewer channels may be left.
+            let left = (args.depth - channel).saturating_sub(v);
+            for p in first..end {
+                let x = load_first(s, a.wrapping_offset((p as isize).wrapping_mul(args.pixel)).wrapping_add(v), left);
+                s.store(to.wrapping_add(p * LINE + v), x);
+            }
         }
     }
 }
@@ -197,21 +206,54 @@ unsafe fn products<S: Simd, const STRIDE: usize, const MR: usize>(
 unsafe fn grouped<S: Simd, const STRIDE: usize, const MR: usize>(s: S, args: &NarrowArgs<'_>) {
     let mut copy = [MaybeUninit::<f32>::uninit(); COPY];
     let pixels = (MR - 1) * STRIDE + WINDOW;
-    let mut acc = [[s.splat(0.0)]; MR];
+    // SAFETY: promised by the caller; no group is divided between two vectors.
+    unsafe {
+        let copy = copied(s, args, &mut copy, (args.start * STRIDE, pixels));
+        for first in (0..LINE).step_by(S::LANES) {
+            let mut acc = [[s.splat(0.0)]; MR];
+            match args.width == S::LANES {
+                true => groups::<S, STRIDE, MR, true>(s, args, copy.wrapping_add(first), first, &mut acc),
+                false => groups::<S, STRIDE, MR, false>(s, args, copy.wrapping_add(first), first, &mut acc),
+            }
+            let Some(to) = args.to.from(first) else { return };
+            to.finish::<S, MR, 1>(s, args.start, &mut acc);
+        }
+    }
+}
+
+/// The sums of a vector of columns, which are one group or several.
+///
+/// # Safety
+/// As [`grouped`].
+#[inline(always)]
+unsafe fn groups<S: Simd, const STRIDE: usize, const MR: usize, const ONE: bool>(
+    s: S,
+    args: &NarrowArgs<'_>,
+    copy: *const f32,
+    column: usize,
+    acc: &mut [[S::F32; 1]; MR],
+) {
+    let (mut row, pixels) = (copy, (MR - 1) * STRIDE + WINDOW);
+    let first: [i32; LINE] = core::array::from_fn(|lane| first_of_group(args.width, lane) as i32);
     // SAFETY: promised by the caller.
     unsafe {
-        let mut row = copied(s, args, &mut copy, (args.start * STRIDE, pixels));
-        let first: [i32; LINE] = core::array::from_fn(|column| first_of_group(args.width, column) as i32);
         let first = s.load_i32(first.as_ptr());
         for tap in args.taps {
-            let mut w = args.w.wrapping_add(tap.index * args.width * LINE);
+            let mut w = args.w.wrapping_add(tap.index * args.width * LINE + column);
             for channel in 0..args.width {
                 let index = s.add_i32(first, s.splat_i32(channel as i32));
                 let weights: [S::F32; WINDOW] = core::array::from_fn(|t| s.load(w.wrapping_add(t * args.width * LINE)));
                 for i in 0..MR {
                     for t in 0..WINDOW {
                         // Every lane gets the channel of its group.
-                        let x = s.lookup(s.load(row.wrapping_add((i * STRIDE + t) * LINE)), index);
+                        let pixel = row.wrapping_add((i * STRIDE + t) * LINE);
+                        let x = if ONE {
+                            s.splat(*pixel.add(channel))
+                        } else if S::LANES == LINE {
+                            s.lookup(s.load(pixel), index)
+                        } else {
+                            s.lookup_in_fours(s.load(pixel), index)
+                        };
                         acc[i][0] = s.mul_add(x, weights[t], acc[i][0]);
                     }
                 }
@@ -219,17 +261,17 @@ unsafe fn grouped<S: Simd, const STRIDE: usize, const MR: usize>(s: S, args: &Na
             }
             row = row.wrapping_add(pixels * LINE);
         }
-        args.to.finish::<S, MR, 1>(s, args.start, &mut acc);
     }
 }
 
 /// Instantiates `outputs`, and `grouped` for each stride: those of more outputs would keep pixels on the stack.
 macro_rules! kernels {
     (
-        $name:ident, $token:expr, $attribute:meta,
+        $name:ident, $token:expr, $lanes:literal, $attribute:meta,
         whole: $($rows:literal)*; groups: $($one:literal)*, of every second pixel: $($two:literal)*
     ) => {
         static $name: NarrowSet = NarrowSet {
+            lanes: $lanes,
             whole: [
                 &[$(($rows, kernels!(@one outputs, $token, 1, $rows, $attribute))),*],
                 &[$(($rows, kernels!(@one outputs, $token, 2, $rows, $attribute))),*],
@@ -266,19 +308,28 @@ macro_rules! kernels {
 mod x86 {
     use super::super::fold::{self, FoldArgs};
     use super::*;
-    use crate::isa::avx512::Avx512;
+    use crate::isa::{avx2::Avx2, avx512::Avx512};
 
     kernels!(
-        AVX512, Avx512::new(), target_feature(enable = "avx512f,avx512vl,avx512bw,avx512dq,fma,avx2"),
+        AVX512, Avx512::new(), 16, target_feature(enable = "avx512f,avx512vl,avx512bw,avx512dq,fma,avx2"),
         whole: 14 13 12 10 8 7 4; groups: 10 8 7 4, of every second pixel: 8 7 4
     );
 
+    kernels!(
+        AVX2, Avx2::new(), 8, target_feature(enable = "avx2,fma"),
+        whole: 10 7 4; groups: 7 8 4, of every second pixel: 7 8 4
+    );
+
     pub(super) fn of(isa: Isa) -> Option<&'static NarrowSet> {
-        (isa == Isa::Avx512).then_some(&AVX512)
+        match isa {
+            Isa::Avx512 => Some(&AVX512),
+            Isa::Avx2 => Some(&AVX2),
+            _ => None,
+        }
     }
 }
 
-/// The kernels of an instruction set with vectors of [`LINE`] lanes.
+/// The kernels of an instruction set, if it has any.
 pub(super) fn of(isa: Isa) -> Option<&'static NarrowSet> {
     #[cfg(all(feature = "vectors", target_arch = "x86_64", target_feature = "sse2"))]
     return x86::of(isa);

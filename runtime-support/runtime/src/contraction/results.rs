@@ -11,6 +11,7 @@
     allow(dead_code)
 )]
 
+use super::job::offset;
 use crate::simd::{Simd, load_first, store_first};
 
 /// Rows of the result at equal distances, and what is added to them.
@@ -29,6 +30,14 @@ pub(crate) struct Results {
 }
 
 impl Results {
+    /// The columns from this one on, if there are any.
+    #[inline(always)]
+    pub fn from(&self, column: usize) -> Option<Results> {
+        let cols = self.cols.checked_sub(column).filter(|cols| *cols > 0)?;
+        let (bias, residual) = (offset(self.bias, column), offset(self.residual, column));
+        Some(Results { out: self.out.wrapping_add(column), bias, residual, cols, ..*self })
+    }
+
     /// Adds to the sums of MR rows from `first` on, limits and stores them.
     ///
     /// # Safety

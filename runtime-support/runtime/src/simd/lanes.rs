@@ -45,16 +45,19 @@ pub(super) unsafe fn map1<A, T: Copy, R, U: Copy>(n: usize, a: A, mut out: R, f:
     out
 }
 
-/// Lanes of `table` at `index`, modulo `n`.
+/// Lanes of `table` at `index`, modulo `few`, among the `few` lanes that have each other for neighbours.
 ///
 /// # Safety
-/// `T` is `n` elements `f32`, `I` is `n` elements `i32`; n is a power of two.
+/// `T` is `n` elements `f32`, `I` is `n` elements `i32`; `n` and `few` are powers of two, `few` is at most `n`.
 #[inline(always)]
-pub(super) unsafe fn lookup<T: Copy, I>(n: usize, table: T, index: I) -> T {
+pub(super) unsafe fn lookup<T: Copy, I>((n, few): (usize, usize), table: T, index: I) -> T {
     let mut out = table;
     for i in 0..n {
         // SAFETY: promised by the caller.
-        unsafe { set::<T, f32>(&mut out, i, lane(&table, lane::<I, i32>(&index, i) as usize & (n - 1))) };
+        unsafe {
+            let at = i & !(few - 1) | lane::<I, i32>(&index, i) as usize & (few - 1);
+            set::<T, f32>(&mut out, i, lane(&table, at));
+        }
     }
     out
 }

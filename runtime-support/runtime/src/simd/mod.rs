@@ -111,7 +111,13 @@ pub unsafe trait Simd: Copy {
     #[inline(always)]
     fn lookup(self, table: Self::F32, index: Self::I32) -> Self::F32 {
         // SAFETY: the vectors are `LANES` elements each.
-        unsafe { lanes::lookup(Self::LANES, table, index) }
+        unsafe { lanes::lookup((Self::LANES, Self::LANES), table, index) }
+    }
+    /// Lane i is lane `index[i]` of the four lanes of `table` that i is one of, modulo their number.
+    #[inline(always)]
+    fn lookup_in_fours(self, table: Self::F32, index: Self::I32) -> Self::F32 {
+        // SAFETY: the vectors are `LANES` elements each.
+        unsafe { lanes::lookup((Self::LANES, Self::LANES.min(4)), table, index) }
     }
 
     /// Hints that the cache line at `p`, which may be anywhere, is needed soon.

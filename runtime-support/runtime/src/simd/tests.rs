@@ -224,14 +224,18 @@ fn slices_convert_at_every_length() {
 struct Lookups;
 
 impl WithSimd for Lookups {
-    type Output = (usize, Vec<f32>);
+    type Output = (usize, [Vec<f32>; 2]);
     #[inline(always)]
     fn run<S: Simd>(self, s: S) -> Self::Output {
-        let mut found = std::vec![0.0; S::LANES];
+        let mut found = [std::vec![0.0; S::LANES], std::vec![0.0; S::LANES]];
         let table: Vec<f32> = (0..S::LANES).map(|i| i as f32).collect();
         let index: Vec<i32> = (0..S::LANES as i32).map(|i| i * 3 + 1).collect();
         // SAFETY: all are `LANES` long.
-        unsafe { s.store(found.as_mut_ptr(), s.lookup(s.load(table.as_ptr()), s.load_i32(index.as_ptr()))) };
+        unsafe {
+            let (table, index) = (s.load(table.as_ptr()), s.load_i32(index.as_ptr()));
+            s.store(found[0].as_mut_ptr(), s.lookup(table, index));
+            s.store(found[1].as_mut_ptr(), s.lookup_in_fours(table, index));
+        }
         (S::LANES, found)
     }
 }
@@ -240,7 +244,8 @@ impl WithSimd for Lookups {
 fn lanes_are_looked_up_modulo_their_number() {
     for cx in Isa::ALL.into_iter().filter_map(Cx::with_isa) {
         let (lanes, found) = cx.dispatch(Lookups);
-        let want: Vec<f32> = (0..lanes).map(|i| ((i * 3 + 1) % lanes) as f32).collect();
+        let want = [lanes, lanes.min(4)]
+            .map(|few| (0..lanes).map(|i| (i / few * few + (i * 3 + 1) % few) as f32).collect::<Vec<f32>>());
         assert_eq!(found, want, "{:?}", cx.isa());
     }
 }
