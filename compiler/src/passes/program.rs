@@ -14,6 +14,7 @@ mod fuse_rows;
 mod hoist;
 mod join;
 mod layout;
+mod merge_columns;
 mod merge_groups;
 mod pack_rows;
 mod repeat_channels;
@@ -60,6 +61,11 @@ pub const PASSES: &[Pass<Program>] = &[
         name: "repeat_channels",
         reason: "needs all factors in the weights; the repeated channels get a layout as everything else",
         run: repeat_channels::repeat_channels,
+    },
+    Pass {
+        name: "merge_columns",
+        reason: "biases stand beside their products once nests are fused; parts of the result are views, as layouts say them",
+        run: merge_columns::merge_columns,
     },
     Pass {
         name: "choose_layout",
