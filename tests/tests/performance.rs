@@ -193,6 +193,9 @@ fn on_demand(what: &str) -> bool {
     wanted
 }
 
+/// What runs of the smallest models may differ in from machine to machine.
+const FEW: u64 = 300;
+
 /// A run takes at most 3 % more instructions than the table says; much fewer ask for a new table.
 #[test]
 fn runs_take_their_instructions() {
@@ -212,7 +215,7 @@ fn runs_take_their_instructions() {
         let _ = writeln!(table, "{name} {count}");
         let before = known.lines().find_map(|line| line.strip_prefix(&format!("{name} "))?.parse::<u64>().ok());
         println!("{name}: {count} instructions, {before:?} before");
-        if before.is_none_or(|before| count > before + before / 32 || count + count / 8 < before) {
+        if before.is_none_or(|before| count > before + before / 32 + FEW || count + count / 8 + FEW < before) {
             wrong.push(format!("{name}: {count} instructions, {before:?} in the table"));
         }
     }

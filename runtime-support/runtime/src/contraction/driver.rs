@@ -4,7 +4,8 @@ use super::kernel::{Args, KernelSet, Kernels};
 use super::narrow::Narrow;
 use super::pack::panel_width;
 use super::parts::{self, Parts, Shared};
-use super::table::{BLOCK, EMPTY, Row, fill};
+use super::steps::Steps;
+use super::table::{BLOCK, EMPTY, Row, fill, fill_but};
 use super::{Contraction, Epilogue, Then, kernels};
 use crate::cx::Cx;
 use crate::math::{ceil_div_usize, floor_div_usize, floor_mod_usize};
@@ -79,7 +80,7 @@ unsafe fn tiles(
     range: Range<usize>,
 ) {
     let work = |block: &mut [Row]| {
-        let mut table = Table { block, tabled: 0..0 };
+        let mut table = Table { block, tabled: 0..0, in_strips: false };
         for i in 0..range.len() {
             let part = if cx.is_back() { range.end - 1 - i } else { range.start + i };
             let (batch, rows, cols) = parts.part(part);
@@ -103,16 +104,24 @@ fn most_rows(c: &Contraction) -> usize {
 struct Table<'b> {
     block: &'b mut [Row],
     tabled: Range<usize>,
+    /// Only those that strips need.
+    in_strips: bool,
 }
 
 impl Table<'_> {
-    /// These rows, of which there are no more than the block holds.
-    fn rows(&mut self, c: &Contraction, rows: Range<usize>) -> &[Row] {
-        if self.tabled != rows {
-            fill(c, self.block, rows.start, rows.len());
-            self.tabled = rows.clone();
+    /// These rows, of which there are no more than the block holds, or those of them that strips need.
+    fn rows(&mut self, c: &Contraction, rows: Range<usize>, strips: Option<&Steps>) -> &[Row] {
+        let (first, n) = (rows.start, rows.len());
+        if self.tabled != rows || self.in_strips && strips.is_none() {
+            match strips {
+                Some(steps) => {
+                    fill_but(c, self.block, (first, n), |row| steps.between_ends(row, (row - first, first + n - row)))
+                }
+                None => fill(c, self.block, first, n),
+            }
+            (self.tabled, self.in_strips) = (rows, strips.is_some());
         }
-        self.block.get(..rows.len()).unwrap_or_default()
+        self.block.get(..n).unwrap_or_default()
     }
 }
 
@@ -138,7 +147,8 @@ impl Job<'_> {
         let mut first_row = part.start;
         while first_row < part.end {
             let rows = size.min(part.end - first_row);
-            let tabled = table.rows(self.c, first_row..first_row + rows);
+            let strips = self.steps.as_ref().filter(|_| self.is_in_strips(kernels, rows, &cols));
+            let tabled = table.rows(self.c, first_row..first_row + rows, strips);
             // SAFETY: promised by the caller.
             unsafe { self.panels(kernels, (first_row, tabled), cols.clone(), then) };
             first_row += rows;
@@ -190,17 +200,38 @@ impl Job<'_> {
         w: *const f32,
         then: Option<Then<'_>>,
     ) {
-        let mut at = 0;
-        while at < width && first_col + at < self.c.cols {
-            let left = (width - at).min(self.c.cols - first_col - at);
-            let Some(set) = kernels.iter().find(|set| set.suits((left, width - at), rows.len())) else { return };
-            let cols = set.cols.min(left);
+        for (at, set, cols) in self.sets(kernels, (first_col, width), rows.len()) {
             let args =
                 Args { w: w.wrapping_add(at), w_stride: width, next: w, ..self.args(rows, first_col + at, cols) };
             // SAFETY: promised by the caller; the kernels are of the context's instruction set.
             unsafe { self.strips_and_tiles(set, &args, (first_row, first_col + at), then) }
-            at += set.cols;
         }
+    }
+
+    /// The kernels of a panel for so many rows: from which of its columns on, and how many columns there are.
+    fn sets(
+        &self,
+        kernels: Kernels,
+        (first, width): (usize, usize),
+        rows: usize,
+    ) -> impl Iterator<Item = (usize, &'static KernelSet, usize)> {
+        let (mut at, all) = (0, width.min(self.c.cols.saturating_sub(first)));
+        core::iter::from_fn(move || {
+            let (left, own) = (all.checked_sub(at).filter(|left| *left > 0)?, at);
+            let set = kernels.iter().find(|set| set.suits((left, width - own), rows))?;
+            at += set.cols;
+            Some((own, *set, set.cols.min(left)))
+        })
+    }
+
+    /// Whether strips compute all columns of so many rows, as far as these are strips.
+    fn is_in_strips(&self, kernels: Kernels, rows: usize, cols: &Range<usize>) -> bool {
+        // All panels but the last one are as the first.
+        let last = floor_div_usize(cols.len().saturating_sub(1), self.c.panel).saturating_mul(self.c.panel);
+        [cols.start, cols.start + last].into_iter().all(|first| {
+            let width = panel_width(self.c.cols, first, self.c.panel);
+            self.sets(kernels, (first, width), rows).all(|(_, set, cols)| self.takes_strips(set, rows, cols))
+        })
     }
 
     /// All rows of a block against the columns of a kernel; the arguments as for `tiles`.

@@ -5,6 +5,7 @@ use super::kernel::ZERO_ROW;
 use super::table::{Row, rows_missing};
 use crate::isa::VECTORS;
 use crate::math::floor_mod_usize;
+use core::ops::Range;
 
 /// Products per sum up to which strips are worth it: the weights of a strip stay in the first-level cache.
 const MOST: usize = 192;
@@ -75,6 +76,17 @@ impl Steps {
     /// Rows between two strips.
     pub(super) fn between(&self) -> usize {
         self.line - (self.inside.1 - self.inside.0)
+    }
+
+    /// Of the rows from row `first` of a batch on, those that strips need no addresses of: all but the first of a stretch, and the
+    /// last ones, of which tiles may be made. `before` rows of the block come before them, `left` are left.
+    pub(super) fn between_ends(&self, first: usize, (before, left): (usize, usize)) -> Range<usize> {
+        let (start, end) = self.inside;
+        let at = floor_mod_usize(first, self.line);
+        let own = usize::from(before == 0 || at == start);
+        let from = (start + 1).saturating_sub(at).max(own);
+        let to = end.saturating_sub(at).min(left).saturating_sub(2 * MOST_ROWS);
+        if from < to { from..to } else { 0..0 }
     }
 
     /// Rows from row `first` of a batch on that are a strip, or not (then `false`): how many of them there are.

@@ -94,6 +94,16 @@ pub(crate) fn step(index: usize, stride: isize) -> isize {
 
 /// Tables the addresses of rows `first..first + n`.
 pub(crate) fn fill(c: &Contraction, block: &mut [Row], first: usize, n: usize) {
+    fill_but(c, block, (first, n), |_| 0..0);
+}
+
+/// The same without some rows between the ends of every line: `skip` says which of those from a row on.
+pub(super) fn fill_but(
+    c: &Contraction,
+    block: &mut [Row],
+    (first, n): (usize, usize),
+    skip: impl Fn(usize) -> Range<usize>,
+) {
     let [_, r1, r2, r3] = c.rows;
     let (rest, i3) = divide(first, r3.extent);
     let (rest, i2) = divide(rest, r2.extent);
@@ -102,11 +112,12 @@ pub(crate) fn fill(c: &Contraction, block: &mut [Row], first: usize, n: usize) {
     // A line: rows that differ in the fastest axis only.
     let fast = c.rows.iter().rposition(|axis| axis.extent != 1).unwrap_or(3) & 3;
     let mut rest = block.get_mut(..n).unwrap_or_default();
+    let mut row = first;
     while !rest.is_empty() {
         let count = c.rows[fast].extent.saturating_sub(index[fast]).max(1).min(rest.len());
         let Some((line, after)) = rest.split_at_mut_checked(count) else { return };
-        fill_line(c, fast, &index, line);
-        rest = after;
+        fill_line(c, fast, &index, line, skip(row));
+        (rest, row) = (after, row + count);
         index[fast] = 0;
         for (axis, index) in c.rows.iter().zip(&mut index).take(fast).rev() {
             *index += 1;
@@ -118,8 +129,8 @@ pub(crate) fn fill(c: &Contraction, block: &mut [Row], first: usize, n: usize) {
     }
 }
 
-/// Tables the rows from `index` on, along axis `fast`.
-fn fill_line(c: &Contraction, fast: usize, index: &[usize; 4], line: &mut [Row]) {
+/// Tables the rows from `index` on, along axis `fast`, but for some that all taps leave inside.
+fn fill_line(c: &Contraction, fast: usize, index: &[usize; 4], line: &mut [Row], skip: Range<usize>) {
     let mut row = Row::START;
     for (axis, index) in c.rows.iter().zip(index) {
         // Wrapping: intermediate sums may leave the address space of small machines, the final ones do not.
@@ -135,15 +146,22 @@ fn fill_line(c: &Contraction, fast: usize, index: &[usize; 4], line: &mut [Row])
         }
     }
     let (axis, bounded) = (c.rows[fast & 3], c.bounds.iter().any(|bound| bound.limit != 0));
-    for slot in line.iter_mut() {
+    let ahead = |row: &mut Row, steps: usize| {
+        row.a = row.a.wrapping_add(step(steps, axis.a));
+        row.out = row.out.wrapping_add(steps.wrapping_mul(axis.out));
+        row.residual = row.residual.wrapping_add(steps.wrapping_mul(axis.residual));
+    };
+    let mut i = if skip.start == 0 { skip.end } else { 0 };
+    ahead(&mut row, i);
+    while let Some(slot) = line.get_mut(i) {
         (slot.a, slot.out, slot.residual) = (row.a, row.out, row.residual);
         // Rows without bounds are as they were made.
         if bounded {
             (slot.first, slot.count, slot.inside) = (row.first, row.count, row.inside);
         }
-        row.a = row.a.wrapping_add(axis.a);
-        row.out = row.out.wrapping_add(axis.out);
-        row.residual = row.residual.wrapping_add(axis.residual);
+        let next = if i + 1 == skip.start { skip.end.max(skip.start) } else { i + 1 };
+        ahead(&mut row, next - i);
+        i = next;
     }
     for (b, bound) in c.bounds.iter().enumerate() {
         if bound.limit != 0 && usize::from(bound.row) == fast {
