@@ -50,7 +50,8 @@ fn groups(program: &Program, steps: &[Step], outside: &Outside, fixed: &[bool]) 
         let StepKind::Nest(nest) = &step.kind else { continue };
         let Some((data, member)) = Member::of(program, nest, at) else { continue };
         let result = nest.store.buffer;
-        let free = !fixed[result.0 as usize] && !outside.sees(program, result) && users.writers(result) == [at];
+        let is_free = fixed.get(result.0 as usize) == Some(&false);
+        let free = is_free && !outside.sees(program, result) && users.writers(result) == [at];
         if free && is_operand(program, steps, &users, result) {
             let groups = found.entry(data).or_default();
             match groups.iter_mut().find(|group| group.first().is_some_and(|first| first.is_like(program, &member))) {
@@ -59,9 +60,16 @@ fn groups(program: &Program, steps: &[Step], outside: &Outside, fixed: &[bool]) 
             }
         }
     }
-    // What is written once is the same for all that read it.
-    let groups = found.into_iter().filter(|(data, _)| users.writers(*data).len() <= 1).flat_map(|(_, groups)| groups);
-    groups.filter(|group| group.len() > 1).collect()
+    // All read the same rows.
+    let same = |data: BufferId, group: &[Member]| match group {
+        [first, .., last] => !users.writers(data).iter().any(|step| (first.step..last.step).contains(step)),
+        _ => false,
+    };
+    found
+        .into_iter()
+        .flat_map(|(data, groups)| groups.into_iter().map(move |group| (data, group)))
+        .filter_map(|(data, group)| same(data, &group).then_some(group))
+        .collect()
 }
 
 /// Whether all that read a buffer multiply it by something else that is computed.

@@ -268,7 +268,7 @@ impl Job<'_> {
         let mut row = 0;
         for tile in 1..=tiles {
             let end = floor_div_usize(all.len() * tile, tiles);
-            let next = self.next(args.w, args.w_stride, (first.1, tile - 1, tiles));
+            let next = self.next(args.w, args.w_stride, set.fetches(), (first.1, tile - 1, tiles));
             let args = Args { rows: all.get(row..).unwrap_or_default(), next, ..*args };
             let place =
                 Place { direct, rows: end - row, cols: args.cols, first_row: first.0 + row, first_col: first.1 };
@@ -280,13 +280,19 @@ impl Job<'_> {
 }
 
 impl Job<'_> {
-    /// What tile number `tile` of a panel fetches: the first two, half of the next panel each, where it fits the cache; the
-    /// others what they have.
-    fn next(&self, w: *const f32, width: usize, (column, tile, tiles): (usize, usize, usize)) -> *const f32 {
+    /// What tile number `tile` of a panel fetches: the first ones, parts of the next panel, where it fits the cache; the others
+    /// what they have.
+    fn next(
+        &self,
+        w: *const f32,
+        width: usize,
+        parts: usize,
+        (column, tile, tiles): (usize, usize, usize),
+    ) -> *const f32 {
         let len = self.c.k().saturating_mul(width);
-        if floor_mod_usize(column, self.c.panel) == 0 && tile < 2 && tiles > 1 && len <= NEXT_FLOATS {
+        if floor_mod_usize(column, self.c.panel) == 0 && tile < parts && tiles > 1 && len <= NEXT_FLOATS {
             let next = if self.back { w.wrapping_sub(len) } else { w.wrapping_add(len) };
-            next.wrapping_add(tile * (len / 2))
+            next.wrapping_add(tile * floor_div_usize(len, parts))
         } else {
             w
         }

@@ -29,8 +29,11 @@ enum Known {
     Anything,
 }
 
-/// Masks that were looked at: what happens to scores, their axes, and what was found. Layers have them in common.
-pub(super) type Masks = Vec<(Vec<Scalar>, Vec<Dim>, Option<Causal>)>;
+/// Masks that were looked at: what happens to scores, over which axes, and what was found. Layers have them in common.
+pub(super) type Masks = Vec<(Scores, Option<Causal>)>;
+
+/// The nodes behind sums, all extents, and the axes of rows and columns.
+type Scores = (Vec<(usize, Scalar)>, Vec<Dim>, [usize; 2]);
 
 /// A causal mask.
 #[derive(Clone, Debug)]
@@ -46,11 +49,12 @@ pub(super) fn find(program: &Program, kernel: &mut Kernel, masks: &mut Masks) ->
     let nest = &kernel.nest;
     let (row, column) = (axis(kernel, Part::Row)?, axis(kernel, Part::Column)?);
     let extents: Vec<Dim> = nest.axes.iter().map(|axis| axis.extent.clone()).collect();
-    let nodes: Vec<Scalar> = needed(nest).into_iter().filter_map(|i| nest.nodes.get(i).cloned()).collect();
-    let known = masks.iter().find(|(n, e, _)| *n == nodes && *e == extents).map(|(.., found)| found.clone());
+    let nodes = needed(nest).into_iter().filter_map(|i| Some((i, nest.nodes.get(i)?.clone()))).collect();
+    let scores = (nodes, extents, [row, column]);
+    let known = masks.iter().find(|(other, _)| *other == scores).map(|(_, found)| found.clone());
     let found = known.unwrap_or_else(|| {
         let found = look(program, nest, row, column);
-        masks.push((nodes, extents, found.clone()));
+        masks.push((scores, found.clone()));
         found
     })?;
     if let Some(neutral) = neutral(nest, &found.settled) {
@@ -82,7 +86,7 @@ fn axis(kernel: &Kernel, part: Part) -> Option<usize> {
     axes.next().filter(|_| axes.next().is_none())
 }
 
-/// The nodes of what happens to sums, without these.
+/// The nodes on which the result depends behind sums, without what is summed.
 fn needed(nest: &Nest) -> Vec<usize> {
     let mut needed = vec![false; nest.nodes.len()];
     needed.get_mut(nest.result as usize).into_iter().for_each(|slot| *slot = true);
