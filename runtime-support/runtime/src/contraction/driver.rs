@@ -21,6 +21,8 @@ const NEXT_FLOATS: usize = 80 * 1024;
 const LIGHT: usize = 160 * 1024;
 /// Rows that are tabled without a whole block.
 const FEW: usize = 8;
+/// Rows from which on it is worth while to table only some of them.
+const MANY: usize = 48;
 /// Tiles of rows per part, where there are more.
 const TILES: usize = 16;
 /// Multiply-adds that take a microsecond.
@@ -147,7 +149,7 @@ impl Job<'_> {
         let mut first_row = part.start;
         while first_row < part.end {
             let rows = size.min(part.end - first_row);
-            let strips = self.steps.as_ref().filter(|_| self.is_in_strips(kernels, rows, &cols));
+            let strips = self.steps.as_ref().filter(|_| rows > MANY && self.is_in_strips(kernels, rows, &cols));
             let tabled = table.rows(self.c, first_row..first_row + rows, strips);
             // SAFETY: promised by the caller.
             unsafe { self.panels(kernels, (first_row, tabled), cols.clone(), then) };
@@ -268,7 +270,7 @@ impl Job<'_> {
         let mut row = 0;
         for tile in 1..=tiles {
             let end = floor_div_usize(all.len() * tile, tiles);
-            let next = self.next(args.w, args.w_stride, set.fetches(), (first.1, tile - 1, tiles));
+            let next = self.next(args.w, args.w_stride, (first.1, tile - 1, tiles));
             let args = Args { rows: all.get(row..).unwrap_or_default(), next, ..*args };
             let place =
                 Place { direct, rows: end - row, cols: args.cols, first_row: first.0 + row, first_col: first.1 };
@@ -280,19 +282,13 @@ impl Job<'_> {
 }
 
 impl Job<'_> {
-    /// What tile number `tile` of a panel fetches: the first ones, parts of the next panel, where it fits the cache; the others
-    /// what they have.
-    fn next(
-        &self,
-        w: *const f32,
-        width: usize,
-        parts: usize,
-        (column, tile, tiles): (usize, usize, usize),
-    ) -> *const f32 {
+    /// What tile number `tile` of a panel fetches: the first two, half of the next panel each, where it fits the cache; the
+    /// others what they have.
+    fn next(&self, w: *const f32, width: usize, (column, tile, tiles): (usize, usize, usize)) -> *const f32 {
         let len = self.c.k().saturating_mul(width);
-        if floor_mod_usize(column, self.c.panel) == 0 && tile < parts && tiles > 1 && len <= NEXT_FLOATS {
+        if floor_mod_usize(column, self.c.panel) == 0 && tile < 2 && tiles > 1 && len <= NEXT_FLOATS {
             let next = if self.back { w.wrapping_sub(len) } else { w.wrapping_add(len) };
-            next.wrapping_add(tile * floor_div_usize(len, parts))
+            next.wrapping_add(tile * (len / 2))
         } else {
             w
         }

@@ -83,11 +83,6 @@ impl KernelSet {
         self.cols <= width && self.left.0 <= left && left <= self.left.1 && rows <= self.most
     }
 
-    /// How many tiles it takes to fetch the next panel: they fetch a line of it with every product, or with four.
-    pub fn fetches(&self) -> usize {
-        if self.lanes == 8 { 8 } else { 2 }
-    }
-
     /// Whether its kernels can write so many columns to the result themselves.
     pub fn writes(&self, cols: usize) -> bool {
         cols == self.cols || self.lanes >= IN_PART
@@ -221,11 +216,10 @@ unsafe fn accumulate<S: Simd, const MR: usize, const NV: usize>(
         // Six rows of two vectors leave no slot to the instructions of a loop.
         if S::LANES == 8 {
             while d + 3 < len {
-                s.prefetch_far(next);
                 for i in 0..4 {
                     multiply::<S, MR, NV>(s, acc, rows, d + i, w.add(i * w_stride), w_stride);
                 }
-                (w, next, d) = (w.add(4 * w_stride), next.wrapping_add(LINE), d + 4);
+                (w, d) = (w.add(4 * w_stride), d + 4);
             }
         }
         while d < len {

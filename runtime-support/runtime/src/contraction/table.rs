@@ -151,17 +151,17 @@ fn fill_line(c: &Contraction, fast: usize, index: &[usize; 4], line: &mut [Row],
         row.out = row.out.wrapping_add(steps.wrapping_mul(axis.out));
         row.residual = row.residual.wrapping_add(steps.wrapping_mul(axis.residual));
     };
-    let mut i = if skip.start == 0 { skip.end } else { 0 };
-    ahead(&mut row, i);
-    while let Some(slot) = line.get_mut(i) {
-        (slot.a, slot.out, slot.residual) = (row.a, row.out, row.residual);
-        // Rows without bounds are as they were made.
-        if bounded {
-            (slot.first, slot.count, slot.inside) = (row.first, row.count, row.inside);
+    let ends = if skip.is_empty() { [0..line.len(), 0..0] } else { [0..skip.start, skip.end..line.len()] };
+    for part in ends {
+        for slot in line.get_mut(part).unwrap_or_default() {
+            (slot.a, slot.out, slot.residual) = (row.a, row.out, row.residual);
+            // Rows without bounds are as they were made.
+            if bounded {
+                (slot.first, slot.count, slot.inside) = (row.first, row.count, row.inside);
+            }
+            ahead(&mut row, 1);
         }
-        let next = if i + 1 == skip.start { skip.end.max(skip.start) } else { i + 1 };
-        ahead(&mut row, next - i);
-        i = next;
+        ahead(&mut row, skip.len());
     }
     for (b, bound) in c.bounds.iter().enumerate() {
         if bound.limit != 0 && usize::from(bound.row) == fast {
