@@ -317,6 +317,27 @@ class Crnn(nn.Module):
 save("crnn", Crnn, torch.zeros(1, 1, 32, 128))
 
 
+class Layer(nn.Module):
+    """A layer of a decoder: every token sees those before it."""
+
+    def __init__(s, d, h):
+        super().__init__()
+        s.h, s.n1, s.n2 = h, nn.LayerNorm(d), nn.LayerNorm(d)
+        s.qkv, s.o, s.f1, s.f2 = nn.Linear(d, 3 * d), nn.Linear(d, d), nn.Linear(d, 4 * d), nn.Linear(4 * d, d)
+
+    def forward(s, x):
+        b, t, d = x.shape
+        q, k, v = (y.view(b, t, s.h, d // s.h).transpose(1, 2) for y in s.qkv(s.n1(x)).split(d, 2))
+        y = nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+        x = x + s.o(y.transpose(1, 2).reshape(b, t, d))
+        return x + s.f2(nn.functional.gelu(s.f1(s.n2(x))))
+
+
+for tokens, layers in ((128, 4), (512, 4), (1024, 2)):
+    make = lambda: nn.Sequential(*[Layer(512, 8) for _ in range(layers)])
+    save(f"decoder_{tokens}", make, torch.zeros(1, tokens, 512))
+
+
 class Vae(nn.Module):
     def __init__(s):
         super().__init__()

@@ -4,7 +4,7 @@
 //! reasonable time. Arithmetic is that of `include_ir_runtime::{math, cast}`, the same functions generated code calls;
 //! sums of f32 are accumulated in f64. No host property (FMA, vector width, thread count) influences a result.
 
-pub mod address;
+pub(crate) mod address;
 mod call;
 mod elements;
 mod lanes;

@@ -389,6 +389,21 @@ impl Nest {
         })
     }
 
+    /// Nodes on which `roots` depend, themselves included, without what lies behind the reduction; in order.
+    pub fn needed(&self, roots: &[Node]) -> Vec<usize> {
+        let mut wanted = vec![false; self.nodes.len()];
+        let mark = |wanted: &mut Vec<bool>, node: Node| {
+            wanted.get_mut(node as usize).into_iter().for_each(|slot| *slot = true);
+        };
+        roots.iter().for_each(|root| mark(&mut wanted, *root));
+        for (i, node) in self.nodes.iter().enumerate().rev() {
+            if wanted.get(i) == Some(&true) {
+                node.for_each_operand(&mut |operand| mark(&mut wanted, operand));
+            }
+        }
+        (0..wanted.len()).filter(|i| wanted.get(*i) == Some(&true)).collect()
+    }
+
     /// The nodes that say how often reduction axes run.
     pub fn counts(&self) -> Vec<Node> {
         let mut counts = Vec::new();

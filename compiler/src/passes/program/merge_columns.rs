@@ -6,7 +6,7 @@ use crate::diag::Diagnostics;
 use crate::dim::Dim;
 use crate::options::{Kernels, Options};
 use crate::program::kernel::Part;
-use crate::program::nest::{Access, Axis, Binary, Nest, Node, Scalar};
+use crate::program::nest::{Access, Binary, Nest, Node, Scalar};
 use crate::program::{BufferId, Layout, Program, Role, Step, StepKind, recognise};
 use crate::tensor::Tensor;
 use std::collections::BTreeMap;
@@ -265,7 +265,7 @@ impl Member {
         }
         let access = Access { buffer: whole, index };
         Nest {
-            axes: nest.axes.iter().take(nest.maps).map(|axis| Axis { extent: axis.extent.clone() }).collect(),
+            axes: nest.axes.iter().take(nest.maps).cloned().collect(),
             maps: nest.maps,
             nodes: vec![Scalar::Load { access, bounds: Vec::new(), otherwise: None }],
             reduction: None,

@@ -70,9 +70,9 @@ impl Interpreter<'_> {
             loads: Vec::new(),
             indices: Vec::new(),
             values: types.iter().map(|ty| Lanes::zeros(*ty, block)).collect(),
-            counts: needed(nest, &nest.counts()),
-            before: needed(nest, nest.reduction.map(|r| r.value).as_slice()),
-            after: needed(nest, &nest.stored()),
+            counts: nest.needed(&nest.counts()),
+            before: nest.needed(nest.reduction.map(|r| r.value).as_slice()),
+            after: nest.needed(&nest.stored()),
             counted,
             extents,
         };
@@ -108,26 +108,6 @@ fn lane_axis(nest: &Nest, extents: &[i64]) -> usize {
         return last;
     }
     (0..extents.len()).max_by_key(|axis| extents[*axis]).unwrap_or(0)
-}
-
-/// Nodes on which `roots` depend, themselves included, without what lies behind the reduction; in order.
-fn needed(nest: &Nest, roots: &[u32]) -> Vec<usize> {
-    let mut wanted = vec![false; nest.nodes.len()];
-    for root in roots {
-        if let Some(slot) = wanted.get_mut(*root as usize) {
-            *slot = true;
-        }
-    }
-    for i in (0..nest.nodes.len()).rev() {
-        if wanted[i] {
-            nest.nodes[i].for_each_operand(&mut |operand| {
-                if let Some(slot) = wanted.get_mut(operand as usize) {
-                    *slot = true;
-                }
-            });
-        }
-    }
-    (0..wanted.len()).filter(|i| wanted[*i]).collect()
 }
 
 impl Running<'_> {

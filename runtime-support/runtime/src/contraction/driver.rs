@@ -116,9 +116,7 @@ impl Table<'_> {
         let (first, n) = (rows.start, rows.len());
         if self.tabled != rows || self.in_strips && strips.is_none() {
             match strips {
-                Some(steps) => {
-                    fill_but(c, self.block, (first, n), |row| steps.between_ends(row, (row - first, first + n - row)))
-                }
+                Some(steps) => fill_but(c, self.block, (first, n), |row| steps.between_ends(row, &rows)),
                 None => fill(c, self.block, first, n),
             }
             (self.tabled, self.in_strips) = (rows, strips.is_some());

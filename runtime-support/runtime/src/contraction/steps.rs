@@ -78,14 +78,13 @@ impl Steps {
         self.line - (self.inside.1 - self.inside.0)
     }
 
-    /// Of the rows from row `first` of a batch on, those that strips need no addresses of: all but the first of a stretch, and the
-    /// last ones, of which tiles may be made. `before` rows of the block come before them, `left` are left.
-    pub(super) fn between_ends(&self, first: usize, (before, left): (usize, usize)) -> Range<usize> {
+    /// Of the rows of a block from `row` on, those that strips need no addresses of: all but the first of the block and of a
+    /// stretch, and the last ones, of which tiles may be made.
+    pub(super) fn between_ends(&self, row: usize, block: &Range<usize>) -> Range<usize> {
         let (start, end) = self.inside;
-        let at = floor_mod_usize(first, self.line);
-        let own = usize::from(before == 0 || at == start);
-        let from = (start + 1).saturating_sub(at).max(own);
-        let to = end.saturating_sub(at).min(left).saturating_sub(2 * MOST_ROWS);
+        let at = floor_mod_usize(row, self.line);
+        let from = (start + 1).saturating_sub(at).max(usize::from(row == block.start));
+        let to = end.saturating_sub(at).min(block.end.saturating_sub(row)).saturating_sub(2 * MOST_ROWS);
         if from < to { from..to } else { 0..0 }
     }
 

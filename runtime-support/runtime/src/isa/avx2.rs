@@ -50,7 +50,6 @@ unsafe impl Simd for Avx2 {
         le(a: Self::F32, b: Self::F32) -> Self::Mask = _mm256_castps_si256(_mm256_cmp_ps::<_CMP_LE_OQ>(a, b));
         keep_nan(a: Self::F32, b: Self::F32) -> Self::F32 = _mm256_blendv_ps(b, a, _mm256_cmp_ps::<_CMP_UNORD_Q>(a, a));
         select(m: Self::Mask, a: Self::F32, b: Self::F32) -> Self::F32 = _mm256_blendv_ps(b, a, _mm256_castsi256_ps(m));
-        lookup(table: Self::F32, index: Self::I32) -> Self::F32 = _mm256_permutevar8x32_ps(table, index);
         lookup_in_fours(table: Self::F32, index: Self::I32) -> Self::F32 = _mm256_permutevar_ps(table, index);
         load_partial(from: &[f32]) -> Self::F32 = _mm256_maskload_ps(from.as_ptr(), self.mask_first(from.len()));
         store_partial(to: &mut [f32], v: Self::F32) = {

@@ -54,7 +54,6 @@ unsafe impl Simd for Avx512 {
         le(a: Self::F32, b: Self::F32) -> Self::Mask = _mm512_cmp_ps_mask::<_CMP_LE_OQ>(a, b);
         select(m: Self::Mask, a: Self::F32, b: Self::F32) -> Self::F32 = _mm512_mask_mov_ps(b, m, a);
         lookup(table: Self::F32, index: Self::I32) -> Self::F32 = _mm512_permutexvar_ps(index, table);
-        lookup_in_fours(table: Self::F32, index: Self::I32) -> Self::F32 = _mm512_permutevar_ps(table, index);
         load_partial(from: &[f32]) -> Self::F32 = _mm512_maskz_loadu_ps(self.mask_first(from.len()), from.as_ptr());
         store_partial(to: &mut [f32], v: Self::F32) = _mm512_mask_storeu_ps(to.as_mut_ptr(), self.mask_first(to.len()), v);
         splat_i32(x: i32) -> Self::I32 = _mm512_set1_epi32(x);

@@ -11,7 +11,7 @@ use crate::program::{Program, recognise};
 const LOW: f32 = -1e30;
 /// Addends up to this leave scores what they are.
 const MOST: f32 = 1024.0;
-/// Most nodes that are evaluated for one mask: a second of an unoptimised compiler.
+/// Most nodes that are evaluated for one mask: one to two seconds of an unoptimised compiler.
 const WORK: usize = 1 << 25;
 
 /// What is known of a scalar at one score.
@@ -49,7 +49,7 @@ pub(super) fn find(program: &Program, kernel: &mut Kernel, masks: &mut Masks) ->
     let nest = &kernel.nest;
     let (row, column) = (axis(kernel, Part::Row)?, axis(kernel, Part::Column)?);
     let extents: Vec<Dim> = nest.axes.iter().map(|axis| axis.extent.clone()).collect();
-    let nodes = needed(nest).into_iter().filter_map(|i| Some((i, nest.nodes.get(i)?.clone()))).collect();
+    let nodes = nest.needed(&[nest.result]).into_iter().filter_map(|i| Some((i, nest.nodes.get(i)?.clone()))).collect();
     let scores = (nodes, extents, [row, column]);
     let known = masks.iter().find(|(other, _)| *other == scores).map(|(_, found)| found.clone());
     let found = known.unwrap_or_else(|| {
@@ -84,18 +84,6 @@ fn axis(kernel: &Kernel, part: Part) -> Option<usize> {
     let is = |axis: &usize| kernel.parts.get(*axis) == Some(&part) && !nest.axes[*axis].extent.is(1);
     let mut axes = (0..nest.maps).filter(is);
     axes.next().filter(|_| axes.next().is_none())
-}
-
-/// The nodes on which the result depends behind sums, without what is summed.
-fn needed(nest: &Nest) -> Vec<usize> {
-    let mut needed = vec![false; nest.nodes.len()];
-    needed.get_mut(nest.result as usize).into_iter().for_each(|slot| *slot = true);
-    for i in (0..nest.nodes.len()).rev() {
-        if needed[i] {
-            nest.nodes[i].for_each_operand(&mut |operand| needed[operand as usize] = true);
-        }
-    }
-    (0..needed.len()).filter(|i| needed[*i]).collect()
 }
 
 /// A node that is ready to be evaluated at many scores.
@@ -136,7 +124,11 @@ impl<'a> Mask<'a> {
             Scalar::Load { .. } => Form::Is(Known::Anything),
             _ => Form::Function(node),
         };
-        let forms = needed(nest).into_iter().map(|i| Some((i, form(nest.nodes.get(i)?)))).collect::<Option<_>>()?;
+        let forms = nest
+            .needed(&[nest.result])
+            .into_iter()
+            .map(|i| Some((i, form(nest.nodes.get(i)?))))
+            .collect::<Option<_>>()?;
         Some(Mask { forms, result: nest.result as usize })
     }
 
