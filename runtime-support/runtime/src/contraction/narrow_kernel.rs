@@ -16,7 +16,7 @@ use super::line::TapAt;
 use super::results::Results;
 use crate::isa::Isa;
 use crate::math::ceil_div_usize;
-use crate::simd::{Simd, load_first};
+use crate::simd::{Simd, WithSimd, load_first};
 use core::mem::MaybeUninit;
 
 /// Floats of the copy.
@@ -127,46 +127,60 @@ unsafe fn copied<S: Simd>(
     (start, pixels): (usize, usize),
 ) -> *const f32 {
     let copy = copy.as_mut_ptr().cast::<f32>();
-    let mut to = copy;
-    for tap in args.taps {
-        for chunk in 0..ceil_div_usize(args.depth, LINE) {
-            // SAFETY: promised by the caller.
-            unsafe { line(s, args, args.a.wrapping_offset(tap.at), chunk * LINE, (start, pixels), to) };
-            to = to.wrapping_add(pixels * LINE);
-        }
-    }
+    s.apart(Copied { args, to: copy, start, pixels });
     copy
 }
 
-/// Copies channels `channel..` of some pixels of a line, at most [`LINE`] each.
-///
-/// # Safety
-/// As [`outputs`].
-#[inline(always)]
-unsafe fn line<S: Simd>(
-    s: S,
-    args: &NarrowArgs<'_>,
-    a: *const f32,
-    channel: usize,
-    (start, pixels): (usize, usize),
+/// The copy of so many pixels from `start` on, once for all kernels of an instruction set. Whoever makes it promises what
+/// [`copied`] demands.
+struct Copied<'t> {
+    args: &'t NarrowArgs<'t>,
     to: *mut f32,
-) {
-    let low = args.first.wrapping_add(start as isize);
-    // `clamp` could panic.
-    let inside = |at: isize| at.max(0).min(pixels as isize) as usize;
-    let (first, end) = (inside(low.saturating_neg()), inside(args.limit.wrapping_sub(low)));
-    let a = a.wrapping_offset((start as isize).wrapping_mul(args.pixel)).wrapping_add(channel);
-    // SAFETY: promised by the caller: pixels first..end are not in the padding.
-    unsafe {
-        for v in (0..LINE).step_by(S::LANES) {
-            for p in (0..first).chain(end.max(first)..pixels) {
-                s.store(to.wrapping_add(p * LINE + v), s.splat(0.0));
+    start: usize,
+    pixels: usize,
+}
+
+impl WithSimd for Copied<'_> {
+    type Output = ();
+    #[inline(always)]
+    fn run<S: Simd>(self, s: S) {
+        let (args, mut to) = (self.args, self.to);
+        for tap in args.taps {
+            for chunk in 0..ceil_div_usize(args.depth, LINE) {
+                // SAFETY: promised by whoever made this.
+                unsafe { self.line(s, args.a.wrapping_offset(tap.at), chunk * LINE, to) };
+                to = to.wrapping_add(self.pixels * LINE);
             }
-            // Fewer channels may be left.
-            let left = (args.depth - channel).saturating_sub(v);
-            for p in first..end {
-                let x = load_first(s, a.wrapping_offset((p as isize).wrapping_mul(args.pixel)).wrapping_add(v), left);
-                s.store(to.wrapping_add(p * LINE + v), x);
+        }
+    }
+}
+
+impl Copied<'_> {
+    /// Copies channels `channel..` of the pixels of a line, at most [`LINE`] each.
+    ///
+    /// # Safety
+    /// As [`outputs`].
+    #[inline(always)]
+    unsafe fn line<S: Simd>(&self, s: S, a: *const f32, channel: usize, to: *mut f32) {
+        let (args, start, pixels) = (self.args, self.start, self.pixels);
+        let low = args.first.wrapping_add(start as isize);
+        // `clamp` could panic.
+        let inside = |at: isize| at.max(0).min(pixels as isize) as usize;
+        let (first, end) = (inside(low.saturating_neg()), inside(args.limit.wrapping_sub(low)));
+        let a = a.wrapping_offset((start as isize).wrapping_mul(args.pixel)).wrapping_add(channel);
+        // SAFETY: promised by the caller: pixels first..end are not in the padding.
+        unsafe {
+            for v in (0..LINE).step_by(S::LANES) {
+                for p in (0..first).chain(end.max(first)..pixels) {
+                    s.store(to.wrapping_add(p * LINE + v), s.splat(0.0));
+                }
+                // Fewer channels may be left.
+                let left = (args.depth - channel).saturating_sub(v);
+                for p in first..end {
+                    let x =
+                        load_first(s, a.wrapping_offset((p as isize).wrapping_mul(args.pixel)).wrapping_add(v), left);
+                    s.store(to.wrapping_add(p * LINE + v), x);
+                }
             }
         }
     }

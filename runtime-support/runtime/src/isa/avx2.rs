@@ -1,5 +1,5 @@
 //! AVX2 with FMA: 256 bits.
-use crate::simd::{Simd, operations};
+use crate::simd::{Simd, WithSimd, operations};
 use core::arch::x86_64::*;
 
 /// AVX2 with FMA: 256 bits. Made only where the machine has it.
@@ -23,6 +23,12 @@ unsafe impl Simd for Avx2 {
     type U8 = u64;
     type Mask = __m256i;
     const LANES: usize = 8;
+
+    #[inline(always)]
+    fn apart<K: WithSimd>(self, work: K) -> K::Output {
+        // SAFETY: the token proves the instruction set.
+        unsafe { apart(self, work) }
+    }
 
     operations! { self;
         mask_from_bits(bits: u32) -> Self::Mask = {
@@ -133,4 +139,12 @@ unsafe impl Simd for Avx2 {
         // SAFETY: a hint never faults.
         unsafe { _mm_prefetch::<_MM_HINT_T1>(p.cast()) }
     }
+}
+
+/// # Safety
+/// The machine has the instruction set.
+#[inline(never)]
+#[target_feature(enable = "avx2,fma")]
+unsafe fn apart<K: WithSimd>(s: Avx2, work: K) -> K::Output {
+    work.run(s)
 }
