@@ -14,8 +14,11 @@ use core::ops::Range;
 const BLOCK: usize = 16;
 /// Rows and columns that registers transpose.
 pub(crate) const SQUARE: usize = 4;
-/// Rows of a stripe where the result has too few elements side by side for squares.
+/// Elements of a tile along the result's contiguous axis, or along the operand's where the result has too few side by side for
+/// squares: what several tiles read stays in the cache.
 const LONG: usize = 512;
+/// Lines at distances of multiples of this many bytes share few sets of the first-level cache.
+const SET: usize = 512;
 /// Elements that take a microsecond.
 const WORK: usize = 2048;
 
@@ -89,76 +92,69 @@ impl Transpose {
     /// Copies. Returns without writing if an operand does not fit.
     pub fn run<T: Pod>(&self, cx: Cx<'_>, a: Src<'_, T>, mut out: Dst<'_, T>) {
         let outer = self.outer.iter().fold(1, |n: usize, axis| n.saturating_mul(axis.extent));
-        let block = if self.along_out.extent < SQUARE { LONG } else { BLOCK };
-        let stripes = ceil_div_usize(self.along_a.extent, block);
-        let count = outer.saturating_mul(stripes);
-        if count == 0 || self.along_out.extent == 0 || !self.fits(a.extent(), out.extent()) {
+        let tiles = Tiles::of(self);
+        let count = outer.saturating_mul(tiles.along_out).saturating_mul(tiles.along_a);
+        if count == 0 || !self.fits(a.extent(), out.extent()) {
             return;
         }
         let operands = Operands(a.as_ptr().wrapping_add(self.a_offset), out.as_mut_ptr().wrapping_add(self.out_offset));
         let cx = if cx.threads() == 1 || self.is_apart() { cx } else { cx.alone() };
-        let work = count.saturating_mul(self.along_out.extent).saturating_mul(self.along_a.extent.min(block));
-        let parts = cx.parts(work, WORK).min(count);
+        let elements = self.along_out.extent.saturating_mul(self.along_a.extent);
+        let parts = cx.parts(outer.saturating_mul(elements), WORK).min(count);
         cx.split(parts, |range| {
             let Operands(from, to) = &operands;
             for part in range {
-                let stripe = |part: usize| floor_div_usize(count.saturating_mul(part), parts);
-                // SAFETY: all elements were just checked; parts have other stripes each.
+                let tile = |part: usize| floor_div_usize(count.saturating_mul(part), parts);
+                // SAFETY: all elements were just checked; parts have other tiles each.
                 cx.vectorize(
                     #[inline(always)]
-                    || unsafe { self.stripes(stripe(part)..stripe(part + 1), (stripes, block), *from, *to) },
+                    || unsafe { self.tiles(tile(part)..tile(part + 1), &tiles, *from, *to) },
                 );
             }
         });
     }
 
-    /// Stripes of `block` elements of the axis along which the operand is contiguous, `stripes` in each of the outer indices.
+    /// Some of the tiles of all outer indices.
     ///
     /// # Safety
     /// The descriptor fits what `from` and `to` point to.
     #[inline(always)]
-    unsafe fn stripes<T: Pod>(
-        &self,
-        range: Range<usize>,
-        (stripes, block): (usize, usize),
-        from: *const T,
-        to: *mut T,
-    ) {
+    unsafe fn tiles<T: Pod>(&self, range: Range<usize>, tiles: &Tiles, from: *const T, to: *mut T) {
         let [o0, o1, o2] = self.outer;
-        let divide = |a, b| (floor_div_usize(a, b), floor_mod_usize(a, b));
-        let (rest, mut stripe) = divide(range.start, stripes);
-        let (rest, mut i2) = divide(rest, o2.extent);
-        let (mut i0, mut i1) = divide(rest, o1.extent);
+        let extents = [o0.extent, o1.extent, o2.extent, tiles.along_out, tiles.along_a];
+        let (mut index, mut rest) = ([0; 5], range.start);
+        for (index, extent) in index.iter_mut().zip(extents).rev() {
+            (rest, *index) = (floor_div_usize(rest, extent), floor_mod_usize(rest, extent));
+        }
         for _ in range {
-            let i = stripe * block;
-            let at = |steps: [usize; 4]| {
-                let terms = steps.into_iter().zip([i0, i1, i2, i]);
+            let [i0, i1, i2, j, i] = index;
+            let (i, j) = (i * tiles.block, j * LONG);
+            let at = |steps: [usize; 5]| {
+                let terms = steps.into_iter().zip([i0, i1, i2, i, j]);
                 terms.fold(0usize, |sum, (step, index)| sum.wrapping_add(step.wrapping_mul(index)))
             };
-            let from = from.wrapping_add(at([o0.a, o1.a, o2.a, 1]));
-            let to = to.wrapping_add(at([o0.out, o1.out, o2.out, self.along_a.out]));
+            let from = from.wrapping_add(at([o0.a, o1.a, o2.a, 1, self.along_out.a]));
+            let to = to.wrapping_add(at([o0.out, o1.out, o2.out, self.along_a.out, 1]));
+            let (rows, n) = (tiles.block.min(self.along_a.extent - i), LONG.min(self.along_out.extent - j));
             // SAFETY: promised by the caller.
-            unsafe { self.stripe(from, to, block.min(self.along_a.extent - i)) };
-            stripe += 1;
-            if stripe == stripes {
-                (stripe, i2) = (0, i2 + 1);
-            }
-            if i2 == o2.extent {
-                (i2, i1) = (0, i1 + 1);
-            }
-            if i1 == o1.extent {
-                (i1, i0) = (0, i0 + 1);
+            unsafe { self.tile(from, to, rows, n) };
+            for (index, extent) in index.iter_mut().zip(extents).rev() {
+                *index += 1;
+                if *index < extent {
+                    break;
+                }
+                *index = 0;
             }
         }
     }
 
-    /// One stripe: `rows` elements along the contiguous axis of the operand, all of the other.
+    /// One tile: `rows` elements along the contiguous axis of the operand, `n` along that of the result.
     ///
     /// # Safety
     /// They are valid.
     #[inline(always)]
-    unsafe fn stripe<T: Pod>(&self, from: *const T, to: *mut T, rows: usize) {
-        let (a, out, n) = (self.along_out.a, self.along_a.out, self.along_out.extent);
+    unsafe fn tile<T: Pod>(&self, from: *const T, to: *mut T, rows: usize, n: usize) {
+        let (a, out) = (self.along_out.a, self.along_a.out);
         // SAFETY: promised by the caller; what lies side by side is dense.
         unsafe {
             match (rows, n) {
@@ -171,21 +167,45 @@ impl Transpose {
         }
         let whole = |n: usize| n - floor_mod_usize(n, SQUARE);
         let (m, n4) = (whole(rows), whole(n));
-        let mut j = 0;
-        while j < n4 {
-            let mut i = 0;
-            while i < m {
-                // SAFETY: a square inside the stripe.
-                unsafe { square(from.wrapping_add(j * a + i), a, to.wrapping_add(j + i * out), out) };
-                i += SQUARE;
+        // SAFETY: squares inside the tile.
+        let copy =
+            |i: usize, j: usize| unsafe { square(from.wrapping_add(j * a + i), a, to.wrapping_add(j + i * out), out) };
+        if floor_mod_usize(out * size_of::<T>(), SET) == 0 {
+            // Lines of the result that share a set of the cache are finished one after the other.
+            for first in (0..n4).step_by(BLOCK) {
+                for i in (0..m).step_by(SQUARE) {
+                    (first..n4.min(first + BLOCK)).step_by(SQUARE).for_each(|j| copy(i, j));
+                }
             }
-            j += SQUARE;
+        } else {
+            for j in (0..n4).step_by(SQUARE) {
+                (0..m).step_by(SQUARE).for_each(|i| copy(i, j));
+            }
         }
         for i in 0..rows {
             for j in if i < m { n4 } else { 0 }..n {
-                // SAFETY: inside the stripe.
+                // SAFETY: inside the tile.
                 unsafe { *to.wrapping_add(i * out + j) = *from.wrapping_add(j * a + i) };
             }
+        }
+    }
+}
+
+/// How many tiles there are along both axes.
+struct Tiles {
+    along_out: usize,
+    along_a: usize,
+    /// Elements of a tile along the operand's contiguous axis.
+    block: usize,
+}
+
+impl Tiles {
+    fn of(t: &Transpose) -> Tiles {
+        let block = if t.along_out.extent < SQUARE { LONG } else { BLOCK };
+        Tiles {
+            along_out: ceil_div_usize(t.along_out.extent, LONG),
+            along_a: ceil_div_usize(t.along_a.extent, block),
+            block,
         }
     }
 }
