@@ -120,9 +120,10 @@ fn accumulate<T: Copy>(lanes: &mut [T; LANES], n: usize, mut f: impl FnMut(usize
         let mut wide: [T; WIDE] = core::array::from_fn(&mut f);
         done = WIDE;
         while done + WIDE <= n {
-            for (l, lane) in wide.iter_mut().enumerate() {
-                *lane = combine(*lane, f(done + l));
-            }
+            wide = core::array::from_fn(
+                #[inline(always)]
+                |l| combine(wide[l], f(done + l)),
+            );
             done += WIDE;
         }
         let (parts, _) = wide.as_chunks::<LANES>();
@@ -136,6 +137,8 @@ fn accumulate<T: Copy>(lanes: &mut [T; LANES], n: usize, mut f: impl FnMut(usize
         for (l, lane) in lanes.iter_mut().enumerate() {
             *lane = combine(*lane, f(done + l));
         }
+        // Vectors are made of the lanes, not of turns of the loop.
+        compiler_fence(Ordering::SeqCst);
         done += LANES;
     }
     for (l, lane) in lanes.iter_mut().enumerate().take(n - done) {
@@ -205,6 +208,17 @@ pub trait Number: Copy {
     /// The lesser one.
     #[must_use]
     fn min(self, other: Self) -> Self;
+    /// An integer, by which maxima are found: one instruction each, where a choice between floats takes several in turn.
+    type Order: Number;
+    /// Greater for greater numbers, and greatest for NaN.
+    #[must_use]
+    fn or_greatest(self) -> Self::Order;
+    /// Greater for greater numbers, and least for NaN.
+    #[must_use]
+    fn or_least(self) -> Self::Order;
+    /// The number of which it is the order.
+    #[must_use]
+    fn of_order(order: Self::Order) -> Self;
 }
 
 macro_rules! integers {
@@ -230,13 +244,26 @@ macro_rules! integers {
             fn min(self, other: Self) -> Self {
                 if self < other { self } else { other }
             }
+            type Order = Self;
+            #[inline(always)]
+            fn or_greatest(self) -> Self {
+                self
+            }
+            #[inline(always)]
+            fn or_least(self) -> Self {
+                self
+            }
+            #[inline(always)]
+            fn of_order(order: Self) -> Self {
+                order
+            }
         }
     )* };
 }
 integers!(i8 u8 i16 u16 i32 u32 i64 u64);
 
 macro_rules! floats {
-    ($($t:ty)*) => { $(
+    ($($t:ty as $order:ty)*) => { $(
         impl Number for $t {
             const ZERO: Self = 0.0;
             const ONE: Self = 1.0;
@@ -258,10 +285,25 @@ macro_rules! floats {
             fn min(self, other: Self) -> Self {
                 if self < other || self.is_nan() { self } else { other }
             }
+            type Order = $order;
+            #[inline(always)]
+            fn or_greatest(self) -> $order {
+                let bits = if self.is_nan() { Self::NAN.to_bits() } else { self.to_bits() } as $order;
+                bits ^ (bits >> (<$order>::BITS - 1) & <$order>::MAX)
+            }
+            #[inline(always)]
+            fn or_least(self) -> $order {
+                let bits = if self.is_nan() { (-Self::NAN).to_bits() } else { self.to_bits() } as $order;
+                bits ^ (bits >> (<$order>::BITS - 1) & <$order>::MAX)
+            }
+            #[inline(always)]
+            fn of_order(order: $order) -> Self {
+                Self::from_bits((order ^ (order >> (<$order>::BITS - 1) & <$order>::MAX)) as _)
+            }
         }
     )* };
 }
-floats!(f32 f64);
+floats!(f32 as i32 f64 as i64);
 
 /// Sum of `f(0)`, ..., `f(n - 1)`.
 #[inline(always)]
@@ -289,26 +331,50 @@ pub fn prod_nd<T: Number, const RANK: usize>(extents: [usize; RANK], f: impl FnM
 
 /// Greatest value of `f(0)`, ..., `f(n - 1)`.
 #[inline(always)]
-pub fn max<T: Number>(n: usize, f: impl FnMut(usize) -> T) -> T {
-    reduce(n, T::LOWEST, f, T::max)
+pub fn max<T: Number>(n: usize, mut f: impl FnMut(usize) -> T) -> T {
+    T::of_order(reduce(
+        n,
+        T::LOWEST.or_greatest(),
+        #[inline(always)]
+        |i| f(i).or_greatest(),
+        T::Order::max,
+    ))
 }
 
 /// Greatest value of `f` over all index tuples.
 #[inline(always)]
-pub fn max_nd<T: Number, const RANK: usize>(extents: [usize; RANK], f: impl FnMut([usize; RANK]) -> T) -> T {
-    reduce_nd(extents, T::LOWEST, f, T::max)
+pub fn max_nd<T: Number, const RANK: usize>(extents: [usize; RANK], mut f: impl FnMut([usize; RANK]) -> T) -> T {
+    T::of_order(reduce_nd(
+        extents,
+        T::LOWEST.or_greatest(),
+        #[inline(always)]
+        |i| f(i).or_greatest(),
+        T::Order::max,
+    ))
 }
 
 /// Least value of `f(0)`, ..., `f(n - 1)`.
 #[inline(always)]
-pub fn min<T: Number>(n: usize, f: impl FnMut(usize) -> T) -> T {
-    reduce(n, T::HIGHEST, f, T::min)
+pub fn min<T: Number>(n: usize, mut f: impl FnMut(usize) -> T) -> T {
+    T::of_order(reduce(
+        n,
+        T::HIGHEST.or_least(),
+        #[inline(always)]
+        |i| f(i).or_least(),
+        T::Order::min,
+    ))
 }
 
 /// Least value of `f` over all index tuples.
 #[inline(always)]
-pub fn min_nd<T: Number, const RANK: usize>(extents: [usize; RANK], f: impl FnMut([usize; RANK]) -> T) -> T {
-    reduce_nd(extents, T::HIGHEST, f, T::min)
+pub fn min_nd<T: Number, const RANK: usize>(extents: [usize; RANK], mut f: impl FnMut([usize; RANK]) -> T) -> T {
+    T::of_order(reduce_nd(
+        extents,
+        T::HIGHEST.or_least(),
+        #[inline(always)]
+        |i| f(i).or_least(),
+        T::Order::min,
+    ))
 }
 
 /// Whether any of `f(0)`, ..., `f(n - 1)` hold. Evaluates every one.
