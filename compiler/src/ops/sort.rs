@@ -8,9 +8,10 @@ use crate::element::ElementType;
 use crate::fact::{Fact, Value};
 use crate::function;
 use crate::op::operands::{self, operand};
+use crate::op::reduction::{self, pinned};
 use crate::op::{InferContext, Op, OpDef, Support};
-use crate::program::builder::Builder;
-use crate::program::nest::{Binary, Const, ScalarType};
+use crate::program::builder::{Builder, NestBuilder};
+use crate::program::nest::{Binary, Const, ReduceFn, ScalarType, Unary};
 use crate::program::{BufferId, Call};
 use crate::read::Attributes;
 use std::ops::RangeInclusive;
@@ -108,6 +109,9 @@ impl Op for TopK {
             let sizes = vec![builder.found(values, axis)?];
             builder.read_sizes(builder.input(1)?, sizes)?;
         }
+        if is_single(builder, axis)? {
+            return self.lower_single(builder, axis);
+        }
         let keys = keys(builder, x)?;
         let positions = builder.staged(indices, ElementType::I32);
         let count = dims.get(axis).cloned().unwrap_or_default();
@@ -132,6 +136,46 @@ impl Op for TopK {
         })?;
         builder.convert(positions, indices)
     }
+}
+
+impl TopK {
+    /// The first of the best elements along an axis that has some. NaN is better than any number, as for maximum and minimum.
+    fn lower_single(&self, builder: &mut Builder, axis: usize) -> Result<(), Diagnostic> {
+        let (x, values, indices) = (builder.input(0)?, builder.output(0)?, builder.output(1)?);
+        let (dims, along, zero) = (builder.dims(x), [axis], Dim::constant(0));
+        let (space, count) = ((dims.as_slice(), along.as_slice()), dims.get(axis).unwrap_or(&zero));
+        let (scalar, function) = (builder.scalar_type(x)?, if self.smallest { ReduceFn::Min } else { ReduceFn::Max });
+        let best = reduction::along(builder, space, scalar.element(), function, |n, i| n.load(x, i), |_, best| best)?;
+        let position = |n: &mut NestBuilder<'_, '_>, i: &[Dim]| {
+            let (value, best) = (n.load(x, i)?, n.load(best, &pinned(i, &along))?);
+            let mut found = n.binary(Binary::Eq, value, best);
+            if scalar.is_float() {
+                let unordered = n.unary(Unary::IsNan, value);
+                found = n.binary(Binary::Or, found, unordered);
+            }
+            let at = n.index(i.get(axis).unwrap_or(&zero));
+            let at = n.cast(ElementType::I32, at);
+            let end = n.index(count);
+            let end = n.cast(ElementType::I32, end);
+            Ok(n.select(found, at, end))
+        };
+        let first = reduction::along(builder, space, ElementType::I32, ReduceFn::Min, position, |_, first| first)?;
+        builder.convert(best, values)?;
+        builder.convert(first, indices)
+    }
+}
+
+/// Whether one element is asked for of some, and two reductions find it sooner than a look at one after the other: they are
+/// made of vectors where these have maxima, and rows are in the cache the second time.
+fn is_single(builder: &Builder, axis: usize) -> Result<bool, Diagnostic> {
+    let (x, values) = (builder.input(0)?, builder.output(0)?);
+    let (dims, kept) = (builder.dims(x), builder.dims(values));
+    let reductions = match builder.scalar_type(x)? {
+        ScalarType::F32 | ScalarType::I32 => true,
+        ScalarType::F64 | ScalarType::I64 | ScalarType::U64 => axis + 1 == dims.len(),
+        ScalarType::Bool => false,
+    };
+    Ok(reductions && kept.get(axis).is_some_and(|k| k.is(1)) && dims.get(axis).is_some_and(|n| n.range().min > 0))
 }
 
 /// `k`, which no dimension may fall short of.
