@@ -165,17 +165,12 @@ impl TopK {
     }
 }
 
-/// Whether one element is asked for of some, and two reductions find it sooner than a look at one after the other: they are
-/// made of vectors where these have maxima, and rows are in the cache the second time.
+/// Whether one element is asked for, of at least one, and numbers are compared: booleans have no maximum.
 fn is_single(builder: &Builder, axis: usize) -> Result<bool, Diagnostic> {
     let (x, values) = (builder.input(0)?, builder.output(0)?);
     let (dims, kept) = (builder.dims(x), builder.dims(values));
-    let reductions = match builder.scalar_type(x)? {
-        ScalarType::F32 | ScalarType::I32 => true,
-        ScalarType::F64 | ScalarType::I64 | ScalarType::U64 => axis + 1 == dims.len(),
-        ScalarType::Bool => false,
-    };
-    Ok(reductions && kept.get(axis).is_some_and(|k| k.is(1)) && dims.get(axis).is_some_and(|n| n.range().min > 0))
+    let some = kept.get(axis).is_some_and(|k| k.is(1)) && dims.get(axis).is_some_and(|n| n.range().min > 0);
+    Ok(some && builder.scalar_type(x)? != ScalarType::Bool)
 }
 
 /// `k`, which no dimension may fall short of.

@@ -34,8 +34,6 @@ fn merge(left: &[i32], right: &[i32], out: &mut [i32], before: impl Fn(i32, i32)
     }
 }
 
-/// Columns of which the best elements are found together.
-const COLUMNS: usize = 32;
 /// Up to this many results, the best ones are kept sorted while the elements pass by.
 const INSERTED: usize = 32;
 
@@ -63,13 +61,6 @@ fn top_k_of<K: Element + PartialOrd>(x: &[K], arguments: &mut Arguments<'_>) {
     let Some((order, spare)) = scratch.get::<i32>().split_at_mut_checked(count) else { return };
     let results = blocks_mut(out.get::<i32>(), k.saturating_mul(inner));
     for (block, out) in blocks(x, count.saturating_mul(inner)).zip(results) {
-        if k == 1 {
-            match smallest {
-                true => best(block, out, |a, b| a < b),
-                false => best(block, out, |a, b| a > b),
-            }
-            continue;
-        }
         for column in 0..inner {
             let key = |i: i32| block.get(i as usize * inner + column);
             let before = |a: i32, b: i32| match (key(a), key(b)) {
@@ -84,9 +75,7 @@ fn top_k_of<K: Element + PartialOrd>(x: &[K], arguments: &mut Arguments<'_>) {
             };
             let best = select(order, spare, k, before);
             if by_position {
-                let (sorted, rest) = order.split_at_mut_checked(best).unwrap_or((&mut [], &mut []));
-                let _ = rest;
-                sort_by(sorted, spare, |a, b| a < b);
+                ascending(order.get_mut(..best).unwrap_or_default(), spare);
             }
             for (slot, position) in out.iter_mut().skip(column).step_by(inner.max(1)).zip(&*order) {
                 *slot = *position;
@@ -95,21 +84,10 @@ fn top_k_of<K: Element + PartialOrd>(x: &[K], arguments: &mut Arguments<'_>) {
     }
 }
 
-/// The first of the best elements of every column: a row of `x` has as many elements as `out`.
-fn best<K: Element>(x: &[K], out: &mut [i32], better: impl Fn(K, K) -> bool) {
-    let inner = out.len();
-    for (c, out) in blocks_mut(out, COLUMNS).enumerate() {
-        let (Some(first), columns) = (x.first(), c * COLUMNS..c * COLUMNS + out.len()) else { return };
-        let mut values = [*first; COLUMNS];
-        for (i, row) in blocks(x, inner).enumerate() {
-            for ((x, value), slot) in
-                row.get(columns.clone()).unwrap_or_default().iter().zip(&mut values).zip(&mut *out)
-            {
-                let found = i == 0 || better(*x, *value);
-                (*value, *slot) = if found { (*x, i as i32) } else { (*value, *slot) };
-            }
-        }
-    }
+// Compiled once, for all types.
+#[inline(never)]
+fn ascending(order: &mut [i32], scratch: &mut [i32]) {
+    sort_by(order, scratch, |a, b| a < b);
 }
 
 /// Puts the first `k` of all positions of `order` at its start, in order; how many there are.
