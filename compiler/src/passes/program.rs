@@ -1,5 +1,6 @@
 //! Passes over the loop program.
 
+mod add_weights;
 mod alias;
 mod blocks;
 mod cancel_reshapes;
@@ -41,6 +42,11 @@ pub const PASSES: &[Pass<Program>] = &[
         name: "hoist_functions",
         reason: "kernels take functions of what they compute, not of what it is reshaped to",
         run: hoist::hoist_functions,
+    },
+    Pass {
+        name: "add_weights",
+        reason: "products and sums are nests of their own until they are fused",
+        run: add_weights::add_weights,
     },
     Pass {
         name: "fuse_nests",
