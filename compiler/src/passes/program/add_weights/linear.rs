@@ -24,11 +24,11 @@ pub(super) struct Linear {
     store: Vec<Dim>,
 }
 
-/// What a tap of a product is in one that is part of it.
-enum Tap {
-    At(i64),
-    /// An axis, by the number that it has in the whole.
-    Axis(usize),
+/// What a tap of a product is in one that is part of it: `at + by * axis`, an axis by the number that it has in the part.
+struct Tap {
+    at: i64,
+    by: i64,
+    axis: usize,
 }
 
 /// One axis along which weights are added: its extent, and its steps in both tensors.
@@ -92,18 +92,17 @@ impl Linear {
         let taps: Vec<Tap> = (self.maps..self.axes.len()).map(|axis| self.tap(&other, axis)).collect::<Option<_>>()?;
         let moved = |dim: &Dim| {
             renumber_dim(dim, &[], &|axis| match axis.checked_sub(self.maps).and_then(|tap| taps.get(tap)) {
-                Some(Tap::At(at)) => Dim::constant(*at),
-                Some(Tap::Axis(axis)) => Dim::axis(*axis),
+                Some(tap) => Dim::axis(tap.axis) * tap.by + &Dim::constant(tap.at),
                 None => Dim::axis(axis),
             })
         };
         let index: Vec<Dim> = self.data.index.iter().map(moved).collect();
         let bounds = self.bounds.iter().map(|b| Bound { value: moved(&b.value), limit: moved(&b.limit) });
         let bounds: Vec<Bound> = bounds.collect();
-        // What is read without a condition is there.
+        // What is read without this condition is there.
         let dims = &program.buffer(self.data.buffer).dims;
         let holds = |bound: &Bound| index.iter().zip(dims).any(|(at, dim)| (at, dim) == (&bound.value, &bound.limit));
-        let same = bounds.iter().all(|bound| other.bounds.contains(bound) || other.bounds.is_empty() && holds(bound))
+        let same = bounds.iter().all(|bound| other.bounds.contains(bound) || holds(bound))
             && other.bounds.iter().all(|bound| bounds.contains(bound));
         if index != other.data.index || !same {
             return None;
@@ -123,6 +122,8 @@ impl Linear {
             return None;
         }
         let axis = |axis: usize| match axis.checked_sub(self.maps) {
+            // A single tap is none.
+            Some(_) if self.axes.get(axis).is_some_and(|extent| extent.is(1)) => Dim::constant(0),
             Some(tap) => Dim::axis(host.axes.len() + tap),
             None if alike => Dim::axis(axis),
             None => host.store.get(axis).cloned().unwrap_or_default(),
@@ -146,18 +147,16 @@ impl Linear {
     fn tap(&self, part: &Linear, axis: usize) -> Option<Tap> {
         let mut using = self.data.index.iter().zip(&part.data.index).filter(|(dim, _)| dim.uses_axis(axis));
         let (whole, index) = using.next().filter(|_| using.next().is_none())?;
-        let step = whole.coefficient(axis).filter(|step| *step != 0)?;
+        let step = whole.coefficient(axis)?;
+        let exact = |value: i64| value.checked_div(step).filter(|taps| taps.checked_mul(step) == Some(value));
         let rest = index.clone() - &whole.without(axis);
+        let other = (0..part.axes.len()).find(|other| rest.uses_axis(*other)).unwrap_or(0);
+        let (at, by) = (exact(rest.without(other).as_const()?)?, exact(rest.coefficient(other)?)?);
+        // All of them, from the first one to the last one.
+        let count = if by == 0 { 1 } else { part.axes.get(other)?.as_const()? };
+        let last = count.checked_sub(1)?.checked_mul(by)?.checked_add(at)?;
         let extent = self.axes.get(axis)?.as_const()?;
-        if let Some(at) = rest.as_const() {
-            let tap = at.checked_div(step).filter(|tap| (0..extent).contains(tap))?;
-            return (tap.checked_mul(step) == Some(at)).then_some(Tap::At(tap));
-        }
-        let of = |other: usize| {
-            let fits = part.axes.get(other).and_then(Dim::as_const).is_some_and(|count| count <= extent);
-            fits && rest == Dim::axis(other) * step
-        };
-        (0..part.axes.len()).find(|other| of(*other)).map(Tap::Axis)
+        (at >= 0 && by >= 0 && last < extent).then_some(Tap { at, by, axis: other })
     }
 
     /// Adds the weights of a part whose taps are these.
@@ -169,12 +168,11 @@ impl Linear {
         let to = Steps::of(program, &self.weights, self.axes.len())?;
         let from = Steps::of(program, &part.weights, part.axes.len())?;
         let (mut start, mut along) = (to.start, Vec::new());
-        let mut moved = vec![0; part.axes.len()];
+        let mut moved = vec![0i64; part.axes.len()];
         for (tap, step) in taps.iter().zip(to.steps.iter().skip(self.maps)) {
-            match tap {
-                Tap::At(at) => start = at.checked_mul(*step)?.checked_add(start)?,
-                Tap::Axis(axis) => *moved.get_mut(*axis)? += step,
-            }
+            start = tap.at.checked_mul(*step)?.checked_add(start)?;
+            let moved = moved.get_mut(tap.axis)?;
+            *moved = tap.by.checked_mul(*step)?.checked_add(*moved)?;
         }
         for axis in (0..self.maps).chain(self.axes.len()..part.axes.len()) {
             let own = if axis < self.maps { *to.steps.get(axis)? } else { 0 };
