@@ -1,5 +1,6 @@
 //! Depthwise convolutions line by line.
 use super::line_kernel::{LineArgs, LineKernel, of};
+use super::near::{Copies, From, Near};
 use crate::contraction::job::{Job, offset};
 use crate::contraction::kernel::LINE;
 use crate::contraction::line::{Line, Lines};
@@ -55,6 +56,10 @@ impl Depthwise {
     pub unsafe fn run(&self, job: &Job<'_>, part: Range<usize>, cols: Range<usize>, then: Option<Then<'_>>) {
         let c = job.c;
         let length = self.lines.outputs(c);
+        if let Some(copies) = self.copies(c) {
+            // SAFETY: promised by the caller.
+            return unsafe { self.run_near(job, copies, part, cols, then) };
+        }
         let lines = floor_div_usize(part.end, length);
         // As many channels at a time as leave a line's window in the cache.
         let held = length.saturating_mul(2).saturating_mul(c.taps[2].extent);
@@ -86,6 +91,57 @@ impl Depthwise {
                 column = start + width;
             }
             line += strip.len();
+        }
+    }
+
+    /// Copies of the operand's lines, where they pay.
+    pub fn copies(&self, c: &Contraction) -> Option<Copies> {
+        // What outputs of a line read.
+        let outputs = self.lines.outputs(c).saturating_sub(1);
+        let pixels = outputs.saturating_mul(self.lines.stride).saturating_add(c.taps[3].extent);
+        let inside = |at: isize| at.clamp(0, pixels as isize) as usize;
+        let (first, limit) = (self.lines.first, self.lines.limit);
+        Copies::of(c, pixels, (inside(first.saturating_neg()), inside(limit.wrapping_sub(first))))
+    }
+
+    /// The same from copies of the operand, a cache line of channels after the other.
+    ///
+    /// # Safety
+    /// As [`Depthwise::run`].
+    // Copies lie on the stack.
+    #[inline(never)]
+    unsafe fn run_near(
+        &self,
+        job: &Job<'_>,
+        copies: Copies,
+        part: Range<usize>,
+        cols: Range<usize>,
+        then: Option<Then<'_>>,
+    ) {
+        let length = self.lines.outputs(job.c);
+        let lines = floor_div_usize(part.start, length)..floor_div_usize(part.end, length);
+        let mut near = Near::new(copies);
+        let mut column = cols.start;
+        while column < cols.end {
+            // The last channels overlap those before them.
+            let start = column.min(cols.end - self.lanes);
+            let width = LINE.min(cols.end - start);
+            near.clear();
+            for number in lines.clone() {
+                let line = self.lines.line(job.c, number);
+                let args = self.args(job, &line, start, width);
+                let from = From { a: job.a.wrapping_add(start), pixel: args.pixel, width };
+                // SAFETY: promised by the caller; the channels are inside the result, which is borrowed.
+                unsafe {
+                    let (taps, count) = near.taps(&line, from);
+                    let taps = taps.get(..count).unwrap_or_default();
+                    (self.kernel)(&LineArgs { taps, a: near.as_ptr(), pixel: LINE as isize, ..args });
+                    if let Some(then) = then {
+                        job.show(then, (number * length, start), &args.to, args.outputs);
+                    }
+                }
+            }
+            column = start + width;
         }
     }
 

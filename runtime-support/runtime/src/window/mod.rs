@@ -6,6 +6,7 @@ mod driver;
 mod kernel;
 mod line_kernel;
 mod lines;
+mod near;
 mod sums;
 
 use crate::contraction::{Batch, Bound, Contraction, Epilogue, RowAxis, Tap};

@@ -1,5 +1,6 @@
 //! Every instruction set against a definition in double precision, on random windows.
 extern crate std;
+use super::lines::Depthwise;
 use super::*;
 use crate::contraction::Tile;
 use crate::contraction::tests::Random;
@@ -8,8 +9,9 @@ use crate::view::View;
 use std::vec;
 use std::vec::Vec;
 
-/// A random pooling window over a padded, strided, dilated NHWC input; lengths of input and output.
-fn random_window(r: &mut Random) -> (Window, usize, usize) {
+/// A random pooling window over a padded, strided, dilated NHWC input, pixels of which lie at multiples of so many channels;
+/// lengths of input and output.
+fn random_window(r: &mut Random, multiple: usize) -> (Window, usize, usize) {
     let most = [5, 40, 100][r.below(3)];
     let channels = 1 + r.below(most);
     let large = r.below(8) == 0;
@@ -19,7 +21,8 @@ fn random_window(r: &mut Random) -> (Window, usize, usize) {
     let (h, w) = ((kh - 1) * dh + 1 + r.below(5), (kw - 1) * dw + 1 + r.below(30));
     let (oh, ow) = ((h + 2 * ph - (kh - 1) * dh - 1) / sh + 1, (w + 2 * pw - (kw - 1) * dw - 1) / sw + 1);
     let images = 1 + r.below(2);
-    let (line, pixel) = ((w * channels) as isize, channels as isize);
+    let pitch = channels.next_multiple_of(multiple);
+    let (line, pixel) = ((w * pitch) as isize, pitch as isize);
     let row = |extent, a, out| RowAxis { extent, a, out, residual: out };
     let window = Window {
         rows: [
@@ -43,7 +46,7 @@ fn random_window(r: &mut Random) -> (Window, usize, usize) {
         channels,
         ..Window::NEW
     };
-    (window, images * h * w * channels, images * oh * ow * channels)
+    (window, images * h * w * pitch, images * oh * ow * channels)
 }
 
 /// The taps of output row `m` that are not in the padding: (index, element of channel 0).
@@ -66,54 +69,72 @@ fn valid_taps(c: &Window, m: usize) -> Vec<(usize, usize)> {
     taps
 }
 
+/// Runs an operation on random numbers on every instruction set: depthwise, maximum, average inside, average over a constant.
+fn check(r: &mut Random, (c, a_len, out_len): (Window, usize, usize), operation: usize) {
+    let (a, w) = (r.floats(a_len), r.floats(c.window() * c.channels));
+    let (bias, old) = (r.floats(c.channels), r.floats(out_len));
+    let (with_bias, accumulate, closure) = (r.below(2) == 0, r.below(4) == 0, r.below(4) == 0);
+    assert!(c.fits(Extent::contiguous(a_len), Extent::contiguous(out_len)) && c.fits_weights(w.len()));
+    assert!(!c.fits_weights(w.len() - 1) && !c.fits(Extent::contiguous(a_len), Extent::contiguous(out_len - 1)));
+    for cx in Isa::ALL.into_iter().filter_map(Cx::with_isa) {
+        let mut out = old.clone();
+        let negate = |mut tile: Tile<'_>| tile.rows().for_each(|(_, row)| row.iter_mut().for_each(|x| *x = -*x));
+        let epilogue = Epilogue {
+            bias: with_bias.then_some(&bias[..]),
+            accumulate,
+            then: if closure { Some(&negate) } else { None },
+            ..Epilogue::NONE
+        };
+        let (src, dst) = (a[..].src(), Dst::from_slice(&mut out));
+        match operation {
+            0 => c.depthwise(cx, src, &w, dst, epilogue),
+            1 => c.max(cx, src, dst, epilogue),
+            2 => c.average(cx, src, dst, Divisor::InBounds, epilogue),
+            _ => c.average(cx, src, dst, Divisor::Fixed(4.0), epilogue),
+        }
+        for m in 0..out_len / c.channels {
+            let taps = valid_taps(&c, m);
+            for n in 0..c.channels {
+                let value = |(_, at): &(usize, usize)| f64::from(a[at + n]);
+                let sum: f64 = taps.iter().map(value).sum();
+                let mut want = match operation {
+                    0 => taps.iter().map(|t| value(t) * f64::from(w[t.0 * c.channels + n])).sum(),
+                    1 => taps.iter().map(value).fold(f64::NEG_INFINITY, f64::max),
+                    2 => sum / taps.len().max(1) as f64,
+                    _ => sum / 4.0,
+                };
+                let at = m * c.channels + n;
+                want += if with_bias { f64::from(bias[n]) } else { 0.0 };
+                want += if accumulate { f64::from(old[at]) } else { 0.0 };
+                want = if closure { -want } else { want };
+                let got = f64::from(out[at]);
+                let near = got == want || (got - want).abs() <= 1e-4;
+                assert!(near, "{:?} operation {operation} {m} {n}: {got} not {want}\n{c:?}", cx.isa());
+            }
+        }
+    }
+}
+
 #[test]
 fn random_windows_match_the_definition_on_every_isa() {
     let mut r = Random(0xfeed_5678);
-    for case in 0..600 {
-        let (c, a_len, out_len) = random_window(&mut r);
-        let (a, w) = (r.floats(a_len), r.floats(c.window() * c.channels));
-        let (bias, old) = (r.floats(c.channels), r.floats(out_len));
-        let (with_bias, accumulate, closure) = (r.below(2) == 0, r.below(4) == 0, r.below(4) == 0);
-        let operation = r.below(4);
-        assert!(c.fits(Extent::contiguous(a_len), Extent::contiguous(out_len)) && c.fits_weights(w.len()));
-        assert!(!c.fits_weights(w.len() - 1) && !c.fits(Extent::contiguous(a_len), Extent::contiguous(out_len - 1)));
-        for cx in Isa::ALL.into_iter().filter_map(Cx::with_isa) {
-            let mut out = old.clone();
-            let negate = |mut tile: Tile<'_>| tile.rows().for_each(|(_, row)| row.iter_mut().for_each(|x| *x = -*x));
-            let epilogue = Epilogue {
-                bias: with_bias.then_some(&bias[..]),
-                accumulate,
-                then: if closure { Some(&negate) } else { None },
-                ..Epilogue::NONE
-            };
-            let (src, dst) = (a[..].src(), Dst::from_slice(&mut out));
-            match operation {
-                0 => c.depthwise(cx, src, &w, dst, epilogue),
-                1 => c.max(cx, src, dst, epilogue),
-                2 => c.average(cx, src, dst, Divisor::InBounds, epilogue),
-                _ => c.average(cx, src, dst, Divisor::Fixed(4.0), epilogue),
-            }
-            for m in 0..out_len / c.channels {
-                let taps = valid_taps(&c, m);
-                for n in 0..c.channels {
-                    let value = |(_, at): &(usize, usize)| f64::from(a[at + n]);
-                    let sum: f64 = taps.iter().map(value).sum();
-                    let mut want = match operation {
-                        0 => taps.iter().map(|t| value(t) * f64::from(w[t.0 * c.channels + n])).sum(),
-                        1 => taps.iter().map(value).fold(f64::NEG_INFINITY, f64::max),
-                        2 => sum / taps.len().max(1) as f64,
-                        _ => sum / 4.0,
-                    };
-                    let at = m * c.channels + n;
-                    want += if with_bias { f64::from(bias[n]) } else { 0.0 };
-                    want += if accumulate { f64::from(old[at]) } else { 0.0 };
-                    want = if closure { -want } else { want };
-                    let got = f64::from(out[at]);
-                    let near = got == want || (got - want).abs() <= 1e-4;
-                    assert!(near, "case {case} {:?} operation {operation} {m} {n}: {got} not {want}\n{c:?}", cx.isa());
-                }
-            }
-        }
+    for _ in 0..600 {
+        let (window, operation) = (random_window(&mut r, 1), r.below(4));
+        check(&mut r, window, operation);
+    }
+}
+
+#[test]
+fn depthwise_convolutions_of_pixels_that_share_sets_match_the_definition() {
+    let mut r = Random(0xca5e_11fe);
+    let copied = |c: &Window| {
+        let c = c.geometry();
+        Isa::ALL.into_iter().filter_map(|isa| Depthwise::of(&c, isa)).any(|d| d.copies(&c).is_some())
+    };
+    let windows: Vec<_> = (0..4000).map(|_| random_window(&mut r, 512)).filter(|(c, ..)| copied(c)).collect();
+    assert!(windows.len() > 40 || Isa::ALL.iter().all(|isa| line_kernel::of(*isa).is_empty()), "{}", windows.len());
+    for window in windows.into_iter().take(100) {
+        check(&mut r, window, 0);
     }
 }
 
@@ -175,7 +196,9 @@ fn sums_of_all_pixels_match_the_definition_on_every_isa() {
 #[cfg(feature = "threads")]
 fn depthwise_convolutions_on_a_team_have_the_bits_of_one_thread() {
     let mut r = Random(0xd1f1_de5d);
-    for (channels, height, width) in [(128, 7, 7), (200, 5, 9), (208, 3, 30), (48, 29, 8), (70, 14, 14)] {
+    for (channels, height, width) in
+        [(128, 7, 7), (200, 5, 9), (208, 3, 30), (48, 29, 8), (70, 14, 14), (512, 9, 11), (1024, 7, 7)]
+    {
         let line = width * channels;
         let mut c = Window { channels, ..Window::NEW };
         for (at, (extent, out)) in [(height, line), (width, channels)].into_iter().enumerate() {

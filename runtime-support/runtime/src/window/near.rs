@@ -1,0 +1,116 @@
+//! Copies of the lines that are read next, where pixels lie at distances that share few sets of the first-level cache: 512
+//! channels, for one.
+use crate::contraction::Contraction;
+use crate::contraction::kernel::LINE;
+use crate::contraction::line::{Line, MOST_TAPS, TapAt};
+use core::mem::MaybeUninit;
+
+/// Floats of all copies.
+const COPY: usize = 3072;
+/// Bytes after which sets of the first-level cache repeat, and lines that a set holds: of most processors.
+const PERIOD: usize = 4096;
+const WAYS: usize = 8;
+/// How many sets the pixels share, at most: with more, other channels of the same pixels make up for it.
+const SETS: usize = 4;
+/// How many times as many lines as these sets hold pay for the copies: at 1.7 they cost a quarter, at 2.8 they save a tenth,
+/// at 5 they save more than half.
+const CROWD: usize = 2;
+
+/// What is copied.
+#[derive(Clone, Copy)]
+pub(super) struct Copies {
+    /// How many lines are there at a time.
+    rows: usize,
+    /// Floats of a line.
+    pitch: usize,
+    /// Pixels of a line that are not in the padding.
+    pixels: (usize, usize),
+}
+
+/// Some channels of some lines, pixel by pixel.
+pub(super) struct Near {
+    floats: [MaybeUninit<f32>; COPY],
+    /// Where each line that is here lies in the operand.
+    held: [Option<isize>; MOST_TAPS],
+    copies: Copies,
+}
+
+/// Lines of an operand: pixel 0 of those at offset 0, and the distance of pixels.
+#[derive(Clone, Copy)]
+pub(super) struct From {
+    pub a: *const f32,
+    pub pixel: isize,
+    /// Channels, at most [`LINE`].
+    pub width: usize,
+}
+
+impl Copies {
+    /// Of the lines of a window that reads so many pixels of each, if they do not stay in the cache where they are, and fit.
+    pub fn of(c: &Contraction, pixels: usize, inside: (usize, usize)) -> Option<Self> {
+        let rows = c.taps[0].extent * c.taps[1].extent * c.taps[2].extent;
+        let bytes = c.taps[3].a.unsigned_abs().wrapping_mul(size_of::<f32>());
+        let sets = PERIOD >> bytes.trailing_zeros().min(PERIOD.trailing_zeros());
+        let crowded = sets <= SETS && rows.saturating_mul(pixels) > CROWD * WAYS * sets;
+        let fits = rows <= MOST_TAPS && rows.saturating_mul(pixels).saturating_mul(LINE) <= COPY;
+        (crowded && fits).then(|| Copies { rows, pitch: pixels * LINE, pixels: inside })
+    }
+}
+
+impl Near {
+    /// Room for copies.
+    pub fn new(copies: Copies) -> Self {
+        Near { floats: [MaybeUninit::uninit(); COPY], held: [None; MOST_TAPS], copies }
+    }
+
+    /// Pixel 0 of the first copy.
+    pub fn as_ptr(&self) -> *const f32 {
+        self.floats.as_ptr().cast()
+    }
+
+    /// Other channels come next.
+    pub fn clear(&mut self) {
+        self.held = [None; MOST_TAPS];
+    }
+
+    /// Where the rows of the window of a line lie among the copies: those that are not there yet are made.
+    ///
+    /// # Safety
+    /// All pixels of these rows that are not in the padding are valid.
+    pub unsafe fn taps(&mut self, line: &Line, from: From) -> ([TapAt; MOST_TAPS], usize) {
+        let (mut taps, wanted) = ([TapAt { at: 0, index: 0 }; MOST_TAPS], line.taps());
+        let place = |tap: &TapAt| line.a.wrapping_add(tap.at);
+        for (slot, tap) in taps.iter_mut().zip(wanted) {
+            let found = self.held.iter().position(|held| *held == Some(place(tap)));
+            let at = found.unwrap_or_else(|| {
+                let free = |held: &Option<isize>| held.is_none_or(|held| !wanted.iter().any(|tap| place(tap) == held));
+                let at = self.held.iter().take(self.copies.rows).position(free).unwrap_or(0);
+                // SAFETY: promised by the caller.
+                unsafe { self.copy(at, from.a.wrapping_offset(place(tap)), from) };
+                if let Some(held) = self.held.get_mut(at) {
+                    *held = Some(place(tap));
+                }
+                at
+            });
+            *slot = TapAt { at: (at * self.copies.pitch) as isize, index: tap.index };
+        }
+        (taps, wanted.len())
+    }
+
+    /// Makes a copy of the line whose pixel 0 is `a`.
+    ///
+    /// # Safety
+    /// As [`Near::taps`].
+    unsafe fn copy(&mut self, at: usize, a: *const f32, from: From) {
+        let to = self.floats.as_mut_ptr().cast::<f32>().wrapping_add(at * self.copies.pitch);
+        for p in self.copies.pixels.0..self.copies.pixels.1 {
+            let (a, to) = (a.wrapping_offset(p as isize * from.pixel), to.wrapping_add(p * LINE));
+            // SAFETY: promised by the caller; there is room for a line of pixels at every place, as checked when this was made.
+            unsafe {
+                match from.width {
+                    LINE => core::ptr::copy_nonoverlapping(a, to, LINE),
+                    width => core::ptr::copy_nonoverlapping(a, to, width.min(LINE)),
+                }
+            }
+        }
+    }
+}
