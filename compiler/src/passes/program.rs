@@ -18,6 +18,7 @@ mod layout;
 mod merge_columns;
 mod merge_groups;
 mod pack_rows;
+mod pad_data;
 mod repeat_channels;
 mod scale_weights;
 mod select;
@@ -72,6 +73,11 @@ pub const PASSES: &[Pass<Program>] = &[
         name: "merge_columns",
         reason: "biases stand beside their products once nests are fused; parts of the result are views, as layouts say them",
         run: merge_columns::merge_columns,
+    },
+    Pass {
+        name: "pad_data",
+        reason: "needs to know which sums are products; the copy gets a layout as everything else",
+        run: pad_data::pad_data,
     },
     Pass {
         name: "choose_layout",

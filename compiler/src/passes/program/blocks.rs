@@ -133,16 +133,19 @@ fn change_block(program: &mut Program, mut steps: Vec<Step>, uses: &mut Uses, ch
     changed
 }
 
-/// Replaces nests by two each, where `split` gives them.
-pub(super) fn split_nests(program: &mut Program, split: impl Fn(&mut Program, &Nest) -> Option<(Nest, Nest)>) {
+/// Replaces nests by others that come before them and one in their place, where `split` gives them.
+pub(super) fn split_nests(program: &mut Program, split: impl Fn(&mut Program, &Nest) -> Option<(Vec<Nest>, Nest)>) {
     for_each_block(program, &mut |program, steps, _| {
         let mut out = Vec::with_capacity(steps.len());
         for mut step in steps {
             if let StepKind::Nest(nest) = &mut step.kind
-                && let Some((first, second)) = split(program, nest)
+                && let Some((before, last)) = split(program, nest)
             {
-                out.push(Step { kind: StepKind::Nest(first), origins: step.origins.clone() });
-                *nest = second;
+                let origins = &step.origins;
+                out.extend(
+                    before.into_iter().map(|nest| Step { kind: StepKind::Nest(nest), origins: origins.clone() }),
+                );
+                *nest = last;
             }
             out.push(step);
         }

@@ -53,7 +53,7 @@ impl Division {
     }
 
     /// The reductions of the parts, and that of their results.
-    fn apart(&self, program: &mut Program, nest: &Nest) -> Option<(Nest, Nest)> {
+    fn apart(&self, program: &mut Program, nest: &Nest) -> Option<(Vec<Nest>, Nest)> {
         let element = scalar_types(program, nest).ok()?.get(self.reduction.value as usize)?.element();
         let mut dims: Vec<Dim> = nest.axes.get(..nest.maps)?.iter().map(|axis| axis.extent.clone()).collect();
         dims.push(Dim::constant(self.parts));
@@ -61,7 +61,7 @@ impl Division {
         let buffer = program.add_buffer(&name, element, dims, Role::Temporary);
         let index = (0..=nest.maps).map(Dim::axis).collect();
         let access = Access { buffer, index };
-        Some((self.part(nest, access.clone()), self.whole(nest, access)))
+        Some((vec![self.part(nest, access.clone())], self.whole(nest, access)))
     }
 
     /// The reductions of the parts: one more map axis, and the rest of the divided axis.

@@ -77,7 +77,7 @@ impl Multiplier {
     }
 
     /// The copy of the data with repeated channels, and the nest that reads it.
-    fn apart(&self, program: &mut Program, nest: &Nest) -> Option<(Nest, Nest)> {
+    fn apart(&self, program: &mut Program, nest: &Nest) -> Option<(Vec<Nest>, Nest)> {
         let mut depthwise = nest.clone();
         let Some(Scalar::Load { access: data, .. }) = depthwise.nodes.get_mut(self.data) else { return None };
         let source = program.buffer(data.buffer).clone();
@@ -105,7 +105,7 @@ impl Multiplier {
         let extent = nest.axes.get(self.channel)?.extent.clone() * self.columns;
         depthwise.axes.get_mut(self.channel)?.extent = extent;
         depthwise.axes.get_mut(self.column)?.extent = Dim::constant(1);
-        Some((copy, depthwise))
+        Some((vec![copy], depthwise))
     }
 
     /// The nest that repeats channels: the repetitions of one are neighbours.

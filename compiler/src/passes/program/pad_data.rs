@@ -1,0 +1,128 @@
+//! Convolutions of few channels read a copy of their data with its padding: where a sum has few elements along a line of its
+//! window, finding out which of them lie in the padding takes longer than to multiply them.
+
+use super::blocks::split_nests;
+use crate::diag::Diagnostics;
+use crate::dim::{Atom, Dim, Interval};
+use crate::element::ElementType;
+use crate::options::{Kernels, Options};
+use crate::program::kernel::Part;
+use crate::program::nest::{Access, Axis, Bound, Const, Nest, Scalar};
+use crate::program::recognise;
+use crate::program::{BufferId, Program, Role};
+
+/// Channels, at most.
+const CHANNELS: i64 = 8;
+/// Elements of the copy, at most: where lines are long, few outputs are at their ends, and results may do without a copy.
+const ELEMENTS: i64 = 16 * 1024;
+/// The same of an input, which is copied into another order anyway.
+const INPUT: i64 = 1024 * 1024;
+
+/// Makes such copies.
+pub fn pad_data(program: &mut Program, options: &Options, _: &mut Diagnostics) {
+    // Where there are no vectors, memory counts more.
+    if options.kernels == Kernels::Reference || !options.isa.has_vectors() {
+        return;
+    }
+    split_nests(program, |program, nest| {
+        let padding = Padding::of(program, nest)?;
+        let data = padding.data;
+        let (copy, access) = padding.copy(program)?;
+        let mut after = nest.clone();
+        *after.nodes.get_mut(data)? = Scalar::Load { access, bounds: Vec::new(), otherwise: None };
+        Some((copy, after))
+    });
+}
+
+/// What a sum of products reads beyond its data.
+struct Padding {
+    /// The load of the data.
+    data: usize,
+    access: Access,
+    /// Of every dimension of the data: elements before it, and behind it.
+    sides: Vec<(i64, i64)>,
+}
+
+impl Padding {
+    fn of(program: &Program, nest: &Nest) -> Option<Self> {
+        let product = recognise::product(program, nest)?;
+        let Scalar::Load { access, bounds, .. } = nest.nodes.get(product.data as usize)? else { return None };
+        let dims = &program.buffer(access.buffer).dims;
+        let columns = product.parts.contains(&Part::Column);
+        let padded = |dim: &usize| bounds.iter().any(|bound| access.index.get(*dim) == Some(&bound.value));
+        // Products of a window that lie side by side: those of the channels.
+        let in_window = |axis: usize| (0..dims.len()).any(|dim| padded(&dim) && access.index[dim].uses_axis(axis));
+        let depth = (nest.maps..nest.axes.len()).filter(|axis| !in_window(*axis));
+        let depth = depth.map(|axis| nest.axes[axis].extent.as_const()).try_fold(1, |n: i64, m| n.checked_mul(m?));
+        if bounds.is_empty() || !columns || depth? > CHANNELS {
+            return None;
+        }
+        let sides = access.index.iter().zip(dims).map(|(index, dim)| sides(nest, index, dim, bounds));
+        let sides: Vec<_> = sides.collect::<Option<_>>()?;
+        let found = (0..dims.len()).filter(padded).count();
+        (found == bounds.len()).then(|| Padding { data: product.data as usize, access: access.clone(), sides })
+    }
+
+    /// The nests that make the copy, and how it is read.
+    fn copy(self, program: &mut Program) -> Option<(Vec<Nest>, Access)> {
+        let source = program.buffer(self.access.buffer).clone();
+        let most = if matches!(source.role, Role::Input(_)) { INPUT } else { ELEMENTS };
+        let padded = |(dim, (before, behind)): (&Dim, &(i64, i64))| {
+            let dim = dim.as_const()?;
+            Some((*before, dim, dim.checked_add(before.checked_add(*behind)?)?))
+        };
+        let dims: Vec<(i64, i64, i64)> = source.dims.iter().zip(&self.sides).map(padded).collect::<Option<_>>()?;
+        dims.iter().try_fold(1, |n: i64, (.., padded)| n.checked_mul(*padded)).filter(|n| *n <= most)?;
+        let sizes = dims.iter().map(|(.., padded)| Dim::constant(*padded)).collect();
+        let to = program.add_buffer(&source.name, ElementType::F32, sizes, Role::Temporary);
+        let mut nests = borders(&dims, to);
+        let index = (0..dims.len()).map(Dim::axis).collect();
+        let data =
+            Scalar::Load { access: Access { buffer: self.access.buffer, index }, bounds: Vec::new(), otherwise: None };
+        nests.push(store(data, to, dims.iter().map(|(before, dim, _)| (*before, *dim))));
+        let moved = self.access.index.into_iter().zip(&self.sides).map(|(dim, (before, _))| dim + *before);
+        Some((nests, Access { buffer: to, index: moved.collect() }))
+    }
+}
+
+/// The nests that write zeros around data: of every dimension the elements before it, the data's, and all.
+fn borders(dims: &[(i64, i64, i64)], to: BufferId) -> Vec<Nest> {
+    let sides = dims.iter().enumerate().flat_map(|(at, (before, dim, all))| {
+        [(at, 0, *before), (at, before + dim, all - before - dim)].into_iter().filter(|(.., extent)| *extent > 0)
+    });
+    let nest = |(at, first, extent)| {
+        let ranges = dims.iter().enumerate().map(|(i, (.., all))| if i == at { (first, extent) } else { (0, *all) });
+        store(Scalar::Const(Const::F32(0.0)), to, ranges)
+    };
+    sides.map(nest).collect()
+}
+
+/// Stores a value in a part of a buffer: for every dimension where the part begins, and its extent.
+fn store(value: Scalar, to: BufferId, ranges: impl Iterator<Item = (i64, i64)>) -> Nest {
+    let (firsts, extents): (Vec<_>, Vec<_>) = ranges.unzip();
+    Nest {
+        maps: extents.len(),
+        axes: extents.into_iter().map(|extent| Axis { extent: Dim::constant(extent) }).collect(),
+        nodes: vec![value],
+        reduction: None,
+        result: 0,
+        store: Access {
+            buffer: to,
+            index: firsts.into_iter().enumerate().map(|(axis, first)| Dim::axis(axis) + first).collect(),
+        },
+    }
+}
+
+/// How far an index goes beyond a dimension of the data, where a bound says that it may.
+fn sides(nest: &Nest, index: &Dim, dim: &Dim, bounds: &[Bound]) -> Option<(i64, i64)> {
+    let Some(bound) = bounds.iter().find(|bound| bound.value == *index) else { return Some((0, 0)) };
+    let limit = bound.limit.as_const().filter(|limit| dim.is(*limit))?;
+    let extent = |atom: &Atom| match atom {
+        Atom::Axis(axis) => nest.axes.get(*axis as usize).and_then(|axis| axis.extent.as_const()),
+        _ => None,
+    };
+    let mut known = true;
+    index.for_each_atom(&mut |atom| known &= extent(atom).is_some());
+    let range = index.range_with(&|atom| Interval { min: 0, max: extent(atom).unwrap_or(1) - 1 });
+    known.then_some((range.min.saturating_neg().max(0), range.max.saturating_sub(limit - 1).max(0)))
+}
