@@ -99,7 +99,7 @@ impl Depthwise {
         // What outputs of a line read.
         let outputs = self.lines.outputs(c).saturating_sub(1);
         let pixels = outputs.saturating_mul(self.lines.stride).saturating_add(c.taps[3].extent);
-        let inside = |at: isize| at.clamp(0, pixels as isize) as usize;
+        let inside = |at: isize| at.max(0).unsigned_abs().min(pixels);
         let (first, limit) = (self.lines.first, self.lines.limit);
         Copies::of(c, pixels, (inside(first.saturating_neg()), inside(limit.wrapping_sub(first))))
     }
