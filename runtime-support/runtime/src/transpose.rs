@@ -123,7 +123,7 @@ impl Transpose {
         let [o0, o1, o2] = self.outer;
         let extents = [o0.extent, o1.extent, o2.extent, tiles.along_out, tiles.along_a];
         let (mut index, mut rest) = ([0; 5], range.start);
-        for (index, extent) in index.iter_mut().zip(extents).rev() {
+        for (index, extent) in index.iter_mut().rev().zip(extents.into_iter().rev()) {
             (rest, *index) = (floor_div_usize(rest, extent), floor_mod_usize(rest, extent));
         }
         for _ in range {
@@ -138,7 +138,7 @@ impl Transpose {
             let (rows, n) = (tiles.block.min(self.along_a.extent - i), LONG.min(self.along_out.extent - j));
             // SAFETY: promised by the caller.
             unsafe { self.tile(from, to, rows, n) };
-            for (index, extent) in index.iter_mut().zip(extents).rev() {
+            for (index, extent) in index.iter_mut().rev().zip(extents.into_iter().rev()) {
                 *index += 1;
                 if *index < extent {
                     break;
