@@ -11,12 +11,10 @@ use crate::program::nest::{Access, Axis, Bound, Const, Nest, Scalar};
 use crate::program::recognise;
 use crate::program::{BufferId, Program, Role};
 
-/// Channels, at most.
-const CHANNELS: i64 = 8;
-/// Elements of the copy, at most: where lines are long, few outputs are at their ends, and results may do without a copy.
-const ELEMENTS: i64 = 16 * 1024;
-/// The same of an input, which is copied into another order anyway.
-const INPUT: i64 = 1024 * 1024;
+/// Channels, at most, for every element that is missing at an end of a line: as many more sums end in the padding.
+const CHANNELS: i64 = 12;
+/// Elements of the copy, at most: where lines are long, few sums are at their ends, and results may do without memory.
+const ELEMENTS: i64 = 32 * 1024;
 
 /// Makes such copies.
 pub fn pad_data(program: &mut Program, options: &Options, _: &mut Diagnostics) {
@@ -53,26 +51,24 @@ impl Padding {
         // Products of a window that lie side by side: those of the channels.
         let in_window = |axis: usize| (0..dims.len()).any(|dim| padded(&dim) && access.index[dim].uses_axis(axis));
         let depth = (nest.maps..nest.axes.len()).filter(|axis| !in_window(*axis));
-        let depth = depth.map(|axis| nest.axes[axis].extent.as_const()).try_fold(1, |n: i64, m| n.checked_mul(m?));
-        if bounds.is_empty() || !columns || depth? > CHANNELS {
-            return None;
-        }
+        let depth = depth.map(|axis| nest.axes[axis].extent.as_const()).try_fold(1, |n: i64, m| n.checked_mul(m?))?;
         let sides = access.index.iter().zip(dims).map(|(index, dim)| sides(nest, index, dim, bounds));
         let sides: Vec<_> = sides.collect::<Option<_>>()?;
-        let found = (0..dims.len()).filter(padded).count();
-        (found == bounds.len()).then(|| Padding { data: product.data as usize, access: access.clone(), sides })
+        let widest = sides.iter().map(|(before, behind)| *before.max(behind)).max()?;
+        let all = (0..dims.len()).filter(padded).count() == bounds.len();
+        let pays = columns && depth <= widest.saturating_mul(CHANNELS);
+        (all && pays).then(|| Padding { data: product.data as usize, access: access.clone(), sides })
     }
 
     /// The nests that make the copy, and how it is read.
     fn copy(self, program: &mut Program) -> Option<(Vec<Nest>, Access)> {
         let source = program.buffer(self.access.buffer).clone();
-        let most = if matches!(source.role, Role::Input(_)) { INPUT } else { ELEMENTS };
         let padded = |(dim, (before, behind)): (&Dim, &(i64, i64))| {
             let dim = dim.as_const()?;
             Some((*before, dim, dim.checked_add(before.checked_add(*behind)?)?))
         };
         let dims: Vec<(i64, i64, i64)> = source.dims.iter().zip(&self.sides).map(padded).collect::<Option<_>>()?;
-        dims.iter().try_fold(1, |n: i64, (.., padded)| n.checked_mul(*padded)).filter(|n| *n <= most)?;
+        dims.iter().try_fold(1, |n: i64, (.., padded)| n.checked_mul(*padded)).filter(|n| *n <= ELEMENTS)?;
         let sizes = dims.iter().map(|(.., padded)| Dim::constant(*padded)).collect();
         let to = program.add_buffer(&source.name, ElementType::F32, sizes, Role::Temporary);
         let mut nests = borders(&dims, to);
@@ -113,10 +109,10 @@ fn store(value: Scalar, to: BufferId, ranges: impl Iterator<Item = (i64, i64)>) 
     }
 }
 
-/// How far an index goes beyond a dimension of the data, where a bound says that it may.
+/// How far an index goes beyond a dimension of the data, where a bound says that it may. None where a part of the data would
+/// be copied in vain.
 fn sides(nest: &Nest, index: &Dim, dim: &Dim, bounds: &[Bound]) -> Option<(i64, i64)> {
-    let Some(bound) = bounds.iter().find(|bound| bound.value == *index) else { return Some((0, 0)) };
-    let limit = bound.limit.as_const().filter(|limit| dim.is(*limit))?;
+    let last = dim.as_const()?.checked_sub(1)?;
     let extent = |atom: &Atom| match atom {
         Atom::Axis(axis) => nest.axes.get(*axis as usize).and_then(|axis| axis.extent.as_const()),
         _ => None,
@@ -124,5 +120,13 @@ fn sides(nest: &Nest, index: &Dim, dim: &Dim, bounds: &[Bound]) -> Option<(i64, 
     let mut known = true;
     index.for_each_atom(&mut |atom| known &= extent(atom).is_some());
     let range = index.range_with(&|atom| Interval { min: 0, max: extent(atom).unwrap_or(1) - 1 });
-    known.then_some((range.min.saturating_neg().max(0), range.max.saturating_sub(limit - 1).max(0)))
+    if !known {
+        return None;
+    }
+    match bounds.iter().find(|bound| bound.value == *index) {
+        Some(bound) => {
+            bound.limit.is(last + 1).then(|| (range.min.saturating_neg().max(0), range.max.saturating_sub(last).max(0)))
+        }
+        None => (range.min == 0 && range.max == last).then_some((0, 0)),
+    }
 }
