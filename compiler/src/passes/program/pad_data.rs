@@ -11,8 +11,8 @@ use crate::program::nest::{Access, Axis, Bound, Const, Nest, Scalar};
 use crate::program::recognise;
 use crate::program::{BufferId, Program, Role};
 
-/// Channels, at most, for every element that is missing at an end of a line: as many more sums end in the padding.
-const CHANNELS: i64 = 12;
+/// Channels, at most.
+const CHANNELS: i64 = 8;
 /// Elements of the copy, at most: where lines are long, few sums are at their ends, and results may do without memory.
 const ELEMENTS: i64 = 32 * 1024;
 
@@ -54,10 +54,13 @@ impl Padding {
         let depth = depth.map(|axis| nest.axes[axis].extent.as_const()).try_fold(1, |n: i64, m| n.checked_mul(m?))?;
         let sides = access.index.iter().zip(dims).map(|(index, dim)| sides(nest, index, dim, bounds));
         let sides: Vec<_> = sides.collect::<Option<_>>()?;
-        let widest = sides.iter().map(|(before, behind)| *before.max(behind)).max()?;
         let all = (0..dims.len()).filter(padded).count() == bounds.len();
-        let pays = columns && depth <= widest.saturating_mul(CHANNELS);
-        (all && pays).then(|| Padding { data: product.data as usize, access: access.clone(), sides })
+        let reaches = sides.iter().any(|sides| *sides != (0, 0));
+        (all && columns && reaches && depth <= CHANNELS).then(|| Padding {
+            data: product.data as usize,
+            access: access.clone(),
+            sides,
+        })
     }
 
     /// The nests that make the copy, and how it is read.
