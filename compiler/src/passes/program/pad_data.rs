@@ -13,8 +13,8 @@ use crate::program::{BufferId, Program, Role};
 
 /// Channels, at most.
 const CHANNELS: i64 = 8;
-/// Elements of the copy, at most: where lines are long, few sums are at their ends, and results may do without memory.
-const ELEMENTS: i64 = 32 * 1024;
+/// Elements of the copy, at most: where lines are long, few sums are at their ends.
+const ELEMENTS: i64 = 256 * 1024;
 
 /// Makes such copies.
 pub fn pad_data(program: &mut Program, options: &Options, _: &mut Diagnostics) {
