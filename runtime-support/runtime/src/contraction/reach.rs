@@ -5,30 +5,11 @@ use crate::raw::Extent;
 /// Indices that a bound's axes may have: larger windows are refused, because the kernels keep them in 16 bits.
 const MOST_TAPS: usize = 65_535;
 
-/// Least and greatest of a sum; `None` if it overflows.
+/// Least and greatest of a sum.
 #[derive(Clone, Copy)]
 struct Interval {
     least: i64,
     greatest: i64,
-}
-
-impl Interval {
-    const fn add(self, other: Interval) -> Option<Interval> {
-        let (Some(least), Some(greatest)) =
-            (self.least.checked_add(other.least), self.greatest.checked_add(other.greatest))
-        else {
-            return None;
-        };
-        Some(Interval { least, greatest })
-    }
-}
-
-/// Values of `index * stride` for index in 0..extent (extent > 0).
-const fn along(extent: i64, stride: i64) -> Option<Interval> {
-    let Some(end) = (extent - 1).checked_mul(stride) else {
-        return None;
-    };
-    Some(if end < 0 { Interval { least: end, greatest: 0 } } else { Interval { least: 0, greatest: end } })
 }
 
 /// ceil(a / b) for b > 0.
@@ -112,43 +93,170 @@ pub(crate) const fn reach(
     let Some(pitch) = (if contiguous.is_some() { Some(i64::MAX) } else { positive(extent.stride) }) else {
         return false;
     };
-    // Offsets split into whole rows of the operand and columns; a contiguous operand is all columns: `whole` is 0.
-    let mut steps = [(0, 0); 10];
-    let (mut columns, mut i) = (0i64, 0);
+    let mut i = 0;
     while i < 10 {
-        let (count, stride) = axes[i];
-        let (Some(count), true) = (positive(count), i < 4 || i >= 8 || count <= MOST_TAPS) else {
+        let count = axes[i].0;
+        if positive(count).is_none() || i >= 4 && i < 8 && count > MOST_TAPS {
             return count == 0;
-        };
-        let (whole, part) = split(stride as i64, pitch, contiguous.is_some());
-        steps[i] = (count, whole);
-        let Some(reach) = (count - 1).checked_mul(part) else {
-            return false;
-        };
-        let Some(sum) = columns.checked_add(reach) else {
-            return false;
-        };
-        columns = sum;
+        }
         i += 1;
     }
-    let (whole, part) = split(offset as i64, pitch, contiguous.is_some());
-    let Some(lines) = total(whole, &steps, bounds) else {
+    let Some(found) = Moves::of(offset as i64, pitch, axes, bounds) else {
         return false;
     };
-    let Some(lines) = lines else { return true };
-    let (Some(columns), Ok(run)) = (columns.checked_add(part), to_i64(run)) else {
-        return false;
-    };
-    let Some(end) = columns.checked_add(run) else {
-        return false;
-    };
-    match contiguous {
-        Some(len) => match lines.greatest.checked_add(run) {
-            Some(end) => run == 0 || lines.least >= 0 && end as u64 <= len as u64,
-            None => false,
-        },
-        None => lines.least >= 0 && (lines.greatest as u64) < extent.rows as u64 && end as u64 <= extent.row as u64,
+    let Some(moves) = found else { return true };
+    match (contiguous, to_i64(run)) {
+        (Some(len), Ok(run)) => moves.end(run) <= len as u64,
+        (None, Ok(run)) => moves.stay_in_lines(extent, pitch, run),
+        (_, Err(())) => false,
     }
+}
+
+/// Addresses: the least one, and how often which steps are added to it at most.
+struct Moves {
+    least: i64,
+    steps: [(i64, i64); 10],
+}
+
+impl Moves {
+    /// Those that satisfy the bounds; `None` if they overflow, `Some(None)` if there are none.
+    const fn of(offset: i64, pitch: i64, axes: &[(usize, isize); 10], bounds: &[Bound; 3]) -> Option<Option<Moves>> {
+        let mut moves = Moves { least: offset, steps: [(0, 0); 10] };
+        let mut used = [false; 10];
+        let mut b = 0;
+        while b < 3 {
+            let bound = &bounds[b];
+            b += 1;
+            if bound.limit == 0 {
+                continue;
+            }
+            if bound.row != Bound::NO_AXIS && bound.row >= 4 || bound.tap != Bound::NO_AXIS && bound.tap >= 4 {
+                return None;
+            }
+            // Masked, so that the optimiser sees that both are inside.
+            let (row, tap) = (bound.row as usize & 3, 4 + (bound.tap as usize & 3));
+            let row_used = bound.row != Bound::NO_AXIS && used[row];
+            let tap_used = bound.tap != Bound::NO_AXIS && used[tap];
+            if row_used || tap_used {
+                continue;
+            }
+            let mut pair = [(1, 0); 2];
+            if bound.row != Bound::NO_AXIS {
+                (pair[0], used[row]) = ((axes[row].0 as i64, axes[row].1 as i64), true);
+            }
+            if bound.tap != Bound::NO_AXIS {
+                (pair[1], used[tap]) = ((axes[tap].0 as i64, axes[tap].1 as i64), true);
+            }
+            let unit = unit(bound, pair[0], pair[1], pitch);
+            let [row_step, tap_step] = [quotient(pair[0].1, unit), quotient(pair[1].1, unit)];
+            match within(bound, (pair[0].0, row_step), (pair[1].0, tap_step)) {
+                Err(()) => return None,
+                Ok(None) => return Some(None),
+                Ok(Some(range)) => {
+                    let axis = if bound.row != Bound::NO_AXIS { row } else { tap };
+                    let moved = bound.row != Bound::NO_AXIS || bound.tap != Bound::NO_AXIS;
+                    if moved && !moves.add(axis, range, unit) {
+                        return None;
+                    }
+                }
+            }
+        }
+        let mut i = 0;
+        while i < 10 {
+            let greatest = axes[i].0 as i64 - 1;
+            if !used[i] && !moves.add(i, Interval { least: 0, greatest }, axes[i].1 as i64) {
+                return None;
+            }
+            i += 1;
+        }
+        Some(Some(moves))
+    }
+
+    /// Adds a range of multiples of a step; `false` if that overflows.
+    const fn add(&mut self, axis: usize, range: Interval, step: i64) -> bool {
+        let first = if step < 0 { range.greatest } else { range.least };
+        let (Some(first), Some(most), Some(step)) =
+            (first.checked_mul(step), range.greatest.checked_sub(range.least), step.checked_abs())
+        else {
+            return false;
+        };
+        let Some(least) = self.least.checked_add(first) else {
+            return false;
+        };
+        (self.least, self.steps[axis]) = (least, (most, step));
+        true
+    }
+
+    /// One behind the last address of runs, or what no operand has.
+    const fn end(&self, run: i64) -> u64 {
+        let (mut end, mut i) = (self.least.checked_add(run), 0);
+        while i < 10 {
+            let (most, step) = self.steps[i];
+            end = match (end, most.checked_mul(step)) {
+                (Some(end), Some(more)) => end.checked_add(more),
+                _ => None,
+            };
+            i += 1;
+        }
+        match end {
+            Some(_) if run == 0 => 0,
+            Some(end) if self.least >= 0 => end as u64,
+            _ => u64::MAX,
+        }
+    }
+
+    /// Whether all runs lie in lines of an operand: split into whole lines and what is left, neither is ever too much.
+    const fn stay_in_lines(&self, extent: Extent, pitch: i64, run: i64) -> bool {
+        let (mut line, column) = divide(self.least, pitch);
+        let (mut end, mut i) = (column.checked_add(run), 0);
+        while i < 10 {
+            let (most, step) = self.steps[i];
+            let (whole, part) = divide(step, pitch);
+            let (Some(lines), Some(columns), Some(all)) = (most.checked_mul(whole), most.checked_mul(part), end) else {
+                return false;
+            };
+            let Some(sum) = line.checked_add(lines) else {
+                return false;
+            };
+            (line, end) = (sum, all.checked_add(columns));
+            i += 1;
+        }
+        match end {
+            Some(end) => self.least >= 0 && (line as u64) < extent.rows as u64 && end as u64 <= extent.row as u64,
+            None => false,
+        }
+    }
+}
+
+/// The step of what the bound limits, where both axes move along it; else whole lines, or elements.
+const fn unit(bound: &Bound, row: (i64, i64), tap: (i64, i64), pitch: i64) -> i64 {
+    let (stride, dilation) = (bound.stride as i64, bound.dilation as i64);
+    let unit = match (row, tap) {
+        ((2.., step), _) if stride != 0 => step.checked_div(stride),
+        ((..=1, _), (2.., step)) if dilation != 0 => step.checked_div(dilation),
+        _ => None,
+    };
+    if let Some(unit) = unit
+        && unit != 0
+        && unit != -1
+        && (row.0 <= 1 || is_product(row.1, stride, unit))
+        && (tap.0 <= 1 || is_product(tap.1, dilation, unit))
+    {
+        return unit;
+    }
+    if divide(row.1, pitch).1 == 0 && divide(tap.1, pitch).1 == 0 && pitch != i64::MAX { pitch } else { 1 }
+}
+
+/// a / b; 0 where there is none.
+const fn quotient(a: i64, b: i64) -> i64 {
+    match a.checked_div(b) {
+        Some(quotient) => quotient,
+        None => 0,
+    }
+}
+
+const fn is_product(x: i64, a: i64, b: i64) -> bool {
+    matches!(a.checked_mul(b), Some(product) if product == x)
 }
 
 const fn to_i64(x: usize) -> Result<i64, ()> {
@@ -162,60 +270,92 @@ const fn positive(x: usize) -> Option<i64> {
     }
 }
 
-/// A stride in whole rows and remaining columns.
-const fn split(stride: i64, pitch: i64, contiguous: bool) -> (i64, i64) {
-    if contiguous { (stride, 0) } else { divide(stride, pitch) }
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::contraction::tests::Random;
 
-/// Least and greatest sum of `offset` and all axes; `None` if it overflows, `Some(None)` if no index satisfies the bounds.
-const fn total(offset: i64, axes: &[(i64, i64); 10], bounds: &[Bound; 3]) -> Option<Option<Interval>> {
-    let mut sum = Interval { least: offset, greatest: offset };
-    let mut used = [false; 10];
-    let mut b = 0;
-    while b < 3 {
-        let bound = &bounds[b];
-        b += 1;
-        if bound.limit == 0 {
-            continue;
+    /// Sizes of a window over lines that lie in a larger picture.
+    struct Picture {
+        channels: usize,
+        /// Pixels from line to line, of which the operand has those of `size`.
+        pitch: usize,
+        size: [usize; 2],
+        taps: [usize; 2],
+        stride: usize,
+        dilation: usize,
+        before: [usize; 2],
+        outputs: [usize; 2],
+    }
+
+    impl Picture {
+        fn random(r: &mut Random) -> Self {
+            let (size, taps) = ([1 + r.below(5), 1 + r.below(6)], [1 + r.below(4), 1 + r.below(5)]);
+            Picture {
+                channels: 1 + r.below(3),
+                pitch: size[1] + r.below(3),
+                size,
+                taps,
+                stride: 1 + r.below(2),
+                dilation: 1 + r.below(2),
+                before: [r.below(4), r.below(4)],
+                outputs: [1 + r.below(5), 1 + r.below(6)],
+            }
         }
-        if bound.row != Bound::NO_AXIS && bound.row >= 4 || bound.tap != Bound::NO_AXIS && bound.tap >= 4 {
-            return None;
+
+        fn steps(&self) -> [usize; 2] {
+            [self.pitch * self.channels, self.channels]
         }
-        // Masked, so that the optimiser sees that both are inside.
-        let (row, tap) = (bound.row as usize & 3, 4 + (bound.tap as usize & 3));
-        let row_used = bound.row != Bound::NO_AXIS && used[row];
-        let tap_used = bound.tap != Bound::NO_AXIS && used[tap];
-        if row_used || tap_used {
-            continue;
+
+        fn extent(&self) -> Extent {
+            Extent { row: self.size[1] * self.channels, stride: self.steps()[0], rows: self.size[0] }
         }
-        let mut pair = [(1, 0); 2];
-        if bound.row != Bound::NO_AXIS {
-            (pair[0], used[row]) = (axes[row], true);
+
+        /// Whether the proof succeeds for these numbers of lines and pixels.
+        fn reaches(&self, extent: Extent, limits: [usize; 2]) -> bool {
+            let (mut axes, mut bounds, mut offset) = ([(1, 0); 10], [Bound::NONE; 3], 0);
+            for (i, step) in self.steps().map(|step| step as isize).into_iter().enumerate() {
+                axes[2 + i] = (self.outputs[i], self.stride as isize * step);
+                axes[6 + i] = (self.taps[i], self.dilation as isize * step);
+                let (row, tap) = (2 + i as u8, 2 + i as u8);
+                let (stride, dilation) = (self.stride as isize, self.dilation as isize);
+                let before = self.before[i] as isize;
+                bounds[i] = Bound { row, tap, stride, dilation, offset: -before, limit: limits[i] };
+                offset -= before * step;
+            }
+            reach(extent, offset, self.channels, &axes, &bounds)
         }
-        if bound.tap != Bound::NO_AXIS {
-            (pair[1], used[tap]) = (axes[tap], true);
-        }
-        match within(bound, pair[0], pair[1]) {
-            Err(()) => return None,
-            Ok(None) => return Some(None),
-            Ok(Some(part)) => match sum.add(part) {
-                Some(next) => sum = next,
-                None => return None,
-            },
+
+        /// The pixels that are read: least and greatest line, and index in a line, below the limits.
+        fn read(&self, limits: [usize; 2]) -> Option<[(usize, usize); 2]> {
+            let read = |i: usize| {
+                let at = |row: usize, tap: usize| (row * self.stride + tap * self.dilation).checked_sub(self.before[i]);
+                let all = (0..self.outputs[i]).flat_map(|row| (0..self.taps[i]).filter_map(move |tap| at(row, tap)));
+                let inside = || all.clone().filter(|at| *at < limits[i]);
+                Some((inside().min()?, inside().max()?))
+            };
+            Some([read(0)?, read(1)?])
         }
     }
-    let mut i = 0;
-    while i < 10 {
-        if !used[i] {
-            let Some(part) = along(axes[i].0, axes[i].1) else {
-                return None;
-            };
-            let Some(next) = sum.add(part) else {
-                return None;
-            };
-            sum = next;
+
+    #[test]
+    fn windows_over_lines_with_gaps_are_proved_just_where_they_stay_inside() {
+        let mut r = Random(0x0ddb_a115);
+        let mut outside = 0;
+        for _ in 0..20_000 {
+            let picture = Picture::random(&mut r);
+            let [lines, pixels] = picture.size;
+            assert!(picture.reaches(picture.extent(), [lines, pixels]));
+            for limits in [[lines + 1, pixels], [lines, pixels + 1]] {
+                let inside = |read: [(usize, usize); 2]| read[0].1 < lines && read[1].1 < pixels;
+                let all = picture.read(limits).is_none_or(inside);
+                // Without gaps the pixel behind a line is the first of the next one.
+                if picture.pitch > pixels {
+                    assert_eq!(picture.reaches(picture.extent(), limits), all);
+                    outside += usize::from(!all);
+                }
+            }
         }
-        i += 1;
+        assert!(outside > 1000, "{outside}");
     }
-    Some(Some(sum))
 }
