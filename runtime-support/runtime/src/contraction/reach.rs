@@ -147,9 +147,11 @@ impl Moves {
             if bound.tap != Bound::NO_AXIS {
                 (pair[1], used[tap]) = ((axes[tap].0 as i64, axes[tap].1 as i64), true);
             }
-            let unit = unit(bound, pair[0], pair[1], pitch);
-            let [row_step, tap_step] = [quotient(pair[0].1, unit), quotient(pair[1].1, unit)];
-            match within(bound, (pair[0].0, row_step), (pair[1].0, tap_step)) {
+            let unit = if pitch == i64::MAX { 1 } else { unit(bound, pair[0], pair[1], pitch) };
+            if unit != 1 {
+                (pair[0].1, pair[1].1) = (quotient(pair[0].1, unit), quotient(pair[1].1, unit));
+            }
+            match within(bound, pair[0], pair[1]) {
                 Err(()) => return None,
                 Ok(None) => return Some(None),
                 Ok(Some(range)) => {
@@ -164,7 +166,7 @@ impl Moves {
         let mut i = 0;
         while i < 10 {
             let greatest = axes[i].0 as i64 - 1;
-            if !used[i] && !moves.add(i, Interval { least: 0, greatest }, axes[i].1 as i64) {
+            if greatest > 0 && !used[i] && !moves.add(i, Interval { least: 0, greatest }, axes[i].1 as i64) {
                 return None;
             }
             i += 1;
@@ -175,33 +177,46 @@ impl Moves {
     /// Adds a range of multiples of a step; `false` if that overflows.
     const fn add(&mut self, axis: usize, range: Interval, step: i64) -> bool {
         let first = if step < 0 { range.greatest } else { range.least };
-        let (Some(first), Some(most), Some(step)) =
-            (first.checked_mul(step), range.greatest.checked_sub(range.least), step.checked_abs())
-        else {
+        let (Some(most), Some(step_up)) = (range.greatest.checked_sub(range.least), step.checked_abs()) else {
+            return false;
+        };
+        self.steps[axis] = (most, step_up);
+        if first == 0 {
+            return true;
+        }
+        let Some(first) = first.checked_mul(step) else {
             return false;
         };
         let Some(least) = self.least.checked_add(first) else {
             return false;
         };
-        (self.least, self.steps[axis]) = (least, (most, step));
+        self.least = least;
         true
     }
 
     /// One behind the last address of runs, or what no operand has.
     const fn end(&self, run: i64) -> u64 {
-        let (mut end, mut i) = (self.least.checked_add(run), 0);
+        let Some(mut end) = self.least.checked_add(run) else {
+            return u64::MAX;
+        };
+        let mut i = 0;
         while i < 10 {
             let (most, step) = self.steps[i];
-            end = match (end, most.checked_mul(step)) {
-                (Some(end), Some(more)) => end.checked_add(more),
-                _ => None,
-            };
+            if most > 0 {
+                let Some(more) = most.checked_mul(step) else {
+                    return u64::MAX;
+                };
+                let Some(sum) = end.checked_add(more) else {
+                    return u64::MAX;
+                };
+                end = sum;
+            }
             i += 1;
         }
-        match end {
-            Some(_) if run == 0 => 0,
-            Some(end) if self.least >= 0 => end as u64,
-            _ => u64::MAX,
+        match run {
+            0 => 0,
+            _ if self.least < 0 => u64::MAX,
+            _ => end as u64,
         }
     }
 
@@ -244,7 +259,7 @@ const fn unit(bound: &Bound, row: (i64, i64), tap: (i64, i64), pitch: i64) -> i6
     {
         return unit;
     }
-    if divide(row.1, pitch).1 == 0 && divide(tap.1, pitch).1 == 0 && pitch != i64::MAX { pitch } else { 1 }
+    if divide(row.1, pitch).1 == 0 && divide(tap.1, pitch).1 == 0 { pitch } else { 1 }
 }
 
 /// a / b; 0 where there is none.
