@@ -59,7 +59,8 @@ pub fn pack(cols: usize, k: usize, panel: usize, out: &mut [f32], mut w: impl Fn
     });
 }
 
-/// Packs a matrix in memory: element (k, n) at `offset + k * k_stride + n * n_stride`. Elements outside count as zero.
+/// Packs a matrix in memory: element (k, n) at `offset + k * k_stride + n * n_stride`, where strides wrap around: those of
+/// reversed data are negative. Elements outside count as zero.
 #[allow(clippy::too_many_arguments)]
 pub fn pack_strided(
     cols: usize,
@@ -87,10 +88,6 @@ pub fn pack_strided(
         return pack(cols, k, panel, out, |k, n| unsafe { *start.add(offset + k * k_stride + n * n_stride) });
     }
     pack(cols, k, panel, out, |k, n| {
-        let at = k
-            .checked_mul(k_stride)
-            .zip(n.checked_mul(n_stride))
-            .and_then(|(a, b)| a.checked_add(b)?.checked_add(offset));
-        at.map_or(0.0, |at| w.at(at))
+        w.at(offset.wrapping_add(k.wrapping_mul(k_stride)).wrapping_add(n.wrapping_mul(n_stride)))
     });
 }
