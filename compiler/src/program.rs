@@ -16,6 +16,7 @@ pub mod recognise;
 mod rename;
 pub mod reshape;
 pub mod rows;
+mod shape;
 pub mod state;
 pub mod symbolic;
 mod verify;
@@ -25,6 +26,7 @@ pub use bands::Chain;
 pub use kernel::Kernel;
 pub use nest::{Access, Axis, Bound, Nest, Reduction};
 pub use rows::Rows;
+pub use shape::{Shape, shape_of};
 pub use verify::{scalar_types, verify};
 
 use crate::dim::{Dim, Variable, product};

@@ -1,9 +1,10 @@
 //! Kernel calls: the descriptor as a constant with a proof that it fits, operands, epilogue.
 
-use super::views::{Param, Shape, Views};
+use super::views::{Param, Views};
 use super::{dims::Scope, epilogue};
 use crate::diag::Diagnostic;
 use crate::dim::{Dim, product};
+use crate::program::Shape;
 use crate::program::kernel::{Description, KernelAxis, KernelKind, Method, WindowBound, WindowOp, Winograd};
 use crate::program::{BufferId, Kernel, Program};
 use proc_macro2::{Literal, TokenStream};

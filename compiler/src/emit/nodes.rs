@@ -3,12 +3,13 @@
 use super::dims::Scope;
 use super::physical::{Physical, stride, with_axis};
 use super::short_rows::{self, Lookup};
-use super::views::{Param, Shape, Views};
+use super::views::{Param, Views};
 use super::{scalar, types};
 use crate::diag::Diagnostic;
 use crate::dim::Dim;
 use crate::element::ElementType;
 use crate::plan::element_bytes;
+use crate::program::Shape;
 use crate::program::nest::{Node, Scalar, ScalarType};
 use crate::program::{BufferId, Program};
 use proc_macro2::{Ident, Literal, TokenStream, TokenTree};

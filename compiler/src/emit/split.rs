@@ -2,8 +2,8 @@
 
 use super::nodes::Nodes;
 use super::physical::{Physical, stride, with_axis};
-use super::views::Shape;
 use crate::dim::{Dim, product};
+use crate::program::Shape;
 use crate::program::nest::Scalar;
 use proc_macro2::{Literal, TokenStream};
 use quote::{format_ident, quote};

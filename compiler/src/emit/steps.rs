@@ -3,11 +3,12 @@
 use super::comments::Comments;
 use super::interface::Interface;
 use super::names::{self, Names, comment};
-use super::views::{Param, Shape, Views};
+use super::views::{Param, Views};
 use super::{EmitOptions, attention, call, chain, cost, dims, kernel, nest, rows, transpose, types};
 use crate::diag::{Diagnostic, codes, quote as quoted};
 use crate::output::StepInfo;
 use crate::plan::{Plan, Space};
+use crate::program::Shape;
 use crate::program::nest::Scalar;
 use crate::program::{Attention, Block, BufferId, Chain, Kernel, Program, Rows, Step, StepKind};
 use proc_macro2::{Ident, Literal, TokenStream};

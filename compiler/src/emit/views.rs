@@ -5,26 +5,10 @@ use crate::diag::Diagnostic;
 use crate::dim::Dim;
 use crate::element::ElementType;
 use crate::plan::{Plan, Space, capacity, element_bytes};
-use crate::program::{BufferId, Program};
+use crate::program::{BufferId, Program, Shape, shape_of};
 use proc_macro2::{Ident, Literal, TokenStream};
 use quote::{format_ident, quote};
 use std::collections::{BTreeMap, BTreeSet};
-
-/// The elements of a region, in elements of its type.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Shape {
-    /// A run.
-    Run(usize),
-    /// Runs of `row` elements, `stride` apart.
-    Rows {
-        /// Elements of one run.
-        row: usize,
-        /// Distance of runs.
-        stride: usize,
-        /// Number of runs.
-        rows: usize,
-    },
-}
 
 /// One parameter of a step function.
 #[derive(Clone, Debug)]
@@ -184,33 +168,6 @@ impl Views {
         let base = self.of.get(&buffer).map_or(Dim::constant(0), |(_, base)| base.clone());
         address.clone() - &program.buffer(buffer).layout.offset + &base
     }
-}
-
-/// Sorted by stride, dimensions collapse into runs that lie at equal distances.
-fn shape_of(dims: &[Dim], strides: &[Dim]) -> Option<Shape> {
-    let mut axes: Vec<(usize, usize)> = Vec::with_capacity(dims.len());
-    for (dim, stride) in dims.iter().zip(strides) {
-        let (dim, stride) = (dim.as_usize()?, stride.as_usize()?);
-        match dim {
-            0 => return Some(Shape::Run(0)),
-            1 => {}
-            _ => axes.push((stride, dim)),
-        }
-    }
-    axes.sort_unstable();
-    let (mut row, mut stride, mut rows) = (1usize, 0usize, 1usize);
-    for (step, dim) in axes {
-        if rows == 1 && step == row {
-            row *= dim;
-        } else if rows == 1 && step > row {
-            (stride, rows) = (step, dim);
-        } else if rows > 1 && step == stride * rows {
-            rows *= dim;
-        } else {
-            return None;
-        }
-    }
-    Some(if rows == 1 { Shape::Run(row) } else { Shape::Rows { row, stride, rows } })
 }
 
 impl Param {

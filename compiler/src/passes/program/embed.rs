@@ -5,7 +5,7 @@ use crate::diag::Diagnostics;
 use crate::dim::{Atom, Dim, Interval, Variable, product};
 use crate::options::Options;
 use crate::program::nest::{Nest, Scalar};
-use crate::program::{BufferId, Layout, Program, Role, Step, StepKind};
+use crate::program::{BufferId, Layout, Program, Role, Step, StepKind, shape_of};
 use std::collections::BTreeMap;
 
 /// Copies of a buffer into another one: how far, how many elements, and the last step that makes them.
@@ -235,6 +235,13 @@ fn stay_neighbours(a: &Layout, b: &Layout, dims: &[Dim]) -> bool {
     strides.all(|((a, b), dim)| dim.is(1) || a.is(1) == b.is(1))
 }
 
+/// Whether steps can borrow just these elements: what lies at several distances would take its surroundings along, in which
+/// other parts are written.
+fn can_be_borrowed(layout: &Layout, dims: &[Dim]) -> bool {
+    let known = dims.iter().chain(&layout.strides).all(|dim| dim.as_usize().is_some());
+    !known || shape_of(dims, &layout.strides).is_some()
+}
+
 /// Nothing else looks into the part, and elements that were neighbours stay neighbours.
 fn may_embed(program: &Program, from: BufferId, to: BufferId) -> bool {
     let (part, whole) = (program.buffer(from), program.buffer(to));
@@ -242,6 +249,7 @@ fn may_embed(program: &Program, from: BufferId, to: BufferId) -> bool {
     may_be_view(program, from)
         && matches!(target.role, Role::Temporary | Role::Output(_))
         && stay_neighbours(&part.layout, &whole.layout, &part.dims)
+        && can_be_borrowed(&whole.layout, &part.dims)
         && part.element == whole.element
         && whole.layout.storage != from
 }
