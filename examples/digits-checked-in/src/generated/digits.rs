@@ -7,7 +7,7 @@ pub mod digits {
     ::include_ir::__private::v1::declare_model! {
         #[doc = " The working memory of the model `digits`."] #[doc = ""] #[doc =
         " On a host make it with `boxed()`: as a local variable it may overflow the stack."]
-        pub struct Model : Memory < 6144, 0 >
+        pub struct Model : Memory < 7296, 0 >
     }
     #[allow(unused_imports)]
     pub use self::generated::{
@@ -29,7 +29,7 @@ pub mod digits {
         use ::include_ir::__private::v1 as rt;
         use rt::{View as _, ViewMut as _, ViewRow as _, ViewRowMut as _};
         /// Bytes of working memory, part of the model.
-        pub const ARENA_BYTES: usize = 6144;
+        pub const ARENA_BYTES: usize = 7296;
         /// Bytes that last from run to run, part of the model.
         pub const STATE_BYTES: usize = 0;
         /// Bytes of weights, without the header of the file.
@@ -92,21 +92,72 @@ pub mod digits {
                 Outputs { probabilities: output_0 }
             }
         }
-        /// Convolution `conv1`, Add `conv1_add`, Relu `conv1_relu`: f32[1, 1, 8, 8] -> f32[1, 8, 8, 8], line 26
-        fn conv1(
+        /// Convolution `conv1`, Add `conv1_add`, Relu `conv1_relu`:  -> f32[1, 1, 1, 10], line 26
+        fn conv1(cx: rt::Cx<'_>, y: &mut [f32; 10]) {
+            cx.vectorize(
+                #[inline(always)]
+                || {
+                    let y_row = y.row_mut::<10>(0);
+                    for j in 0..10usize {
+                        y_row.put(j, 0f32);
+                    }
+                },
+            );
+        }
+        /// Convolution `conv1`, Add `conv1_add`, Relu `conv1_relu`:  -> f32[1, 1, 10, 1], line 26
+        fn conv1_2(cx: rt::Cx<'_>, mut y: rt::RowsMut<'_, f32, 1, 10, 10>) {
+            cx.vectorize(
+                #[inline(always)]
+                || {
+                    rt::nest::map(
+                        10,
+                        #[inline(always)]
+                        |i2| {
+                            y.put(i2 * 10, 0f32);
+                        },
+                    );
+                },
+            );
+        }
+        /// Convolution `conv1`, Add `conv1_add`, Relu `conv1_relu`: f32[1, 1, 8, 8] -> f32[1, 1, 8, 8], line 26
+        fn conv1_3(
             cx: rt::Cx<'_>,
             x: &[f32; 64],
+            mut y: rt::RowsMut<'_, f32, 8, 10, 8>,
+        ) {
+            cx.vectorize(
+                #[inline(always)]
+                || {
+                    rt::nest::map(
+                        8,
+                        #[inline(always)]
+                        |i2| {
+                            let x_0 = x.row::<8>(i2 * 8);
+                            let y_row = y.row_mut::<8>(i2 * 10);
+                            for j in 0..8usize {
+                                let v0 = x_0.at(j);
+                                y_row.put(j, v0);
+                            }
+                        },
+                    );
+                },
+            );
+        }
+        /// Convolution `conv1`, Add `conv1_add`, Relu `conv1_relu`: f32[1, 1, 10, 10] -> f32[1, 8, 8, 8], line 26
+        fn conv1_4(
+            cx: rt::Cx<'_>,
+            x: &[f32; 100],
             w: &[f32; 8],
             w2: &[f32; 144],
-            y: &mut [f32; 512],
+            mut y: rt::RowsMut<'_, f32, 64, 80, 8>,
         ) {
             const SHAPE: rt::Contraction = rt::Contraction {
                 batches: [rt::Batch::ONE, rt::Batch::ONE],
                 rows: [
                     rt::RowAxis {
                         extent: 8,
-                        a: 8,
-                        out: 64,
+                        a: 10,
+                        out: 80,
                         residual: 0,
                     },
                     rt::RowAxis {
@@ -121,39 +172,21 @@ pub mod digits {
                 taps: [
                     rt::Tap::ONE,
                     rt::Tap::ONE,
-                    rt::Tap { extent: 3, a: 8 },
-                    rt::Tap { extent: 3, a: 1 },
+                    rt::Tap::ONE,
+                    rt::Tap { extent: 3, a: 10 },
                 ],
-                bounds: [
-                    rt::Bound {
-                        row: 0,
-                        tap: 2,
-                        stride: 1,
-                        dilation: 1,
-                        offset: -1,
-                        limit: 8,
-                    },
-                    rt::Bound {
-                        row: 1,
-                        tap: 3,
-                        stride: 1,
-                        dilation: 1,
-                        offset: -1,
-                        limit: 8,
-                    },
-                    rt::Bound::NONE,
-                ],
-                a_offset: -9,
+                bounds: [rt::Bound::NONE, rt::Bound::NONE, rt::Bound::NONE],
+                a_offset: 0,
                 out_offset: 0,
                 residual_offset: 0,
-                depth: 1,
+                depth: 3,
                 cols: 8,
                 panel: 32,
             };
             const {
                 assert!(
-                    rt::Contraction::fits(& SHAPE, rt::Extent::contiguous(64), 144,
-                    rt::Extent::contiguous(512))
+                    rt::Contraction::fits(& SHAPE, rt::Extent::contiguous(100), 144,
+                    rt::Extent { row : 64, stride : 80, rows : 8 })
                 )
             };
             SHAPE
@@ -169,10 +202,40 @@ pub mod digits {
                     },
                 );
         }
-        /// Convolution `conv2`, Add `conv2_add`, Relu `conv2_relu`: f32[1, 8, 8, 8] -> f32[1, 16, 8, 8], line 116
-        fn conv2(
+        /// Convolution `conv2`, Add `conv2_add`, Relu `conv2_relu`:  -> f32[1, 8, 1, 10], line 116
+        fn conv2(cx: rt::Cx<'_>, y: &mut [f32; 80]) {
+            cx.vectorize(
+                #[inline(always)]
+                || {
+                    let y_row = y.row_mut::<80>(0);
+                    for j in 0..80usize {
+                        y_row.put(j, 0f32);
+                    }
+                },
+            );
+        }
+        /// Convolution `conv2`, Add `conv2_add`, Relu `conv2_relu`:  -> f32[1, 8, 10, 1], line 116
+        fn conv2_2(cx: rt::Cx<'_>, mut y: rt::RowsMut<'_, f32, 8, 80, 10>) {
+            cx.vectorize(
+                #[inline(always)]
+                || {
+                    rt::nest::map(
+                        10,
+                        #[inline(always)]
+                        |i2| {
+                            let y_row = y.row_mut::<8>(i2 * 80);
+                            for j in 0..8usize {
+                                y_row.put(j, 0f32);
+                            }
+                        },
+                    );
+                },
+            );
+        }
+        /// Convolution `conv2`, Add `conv2_add`, Relu `conv2_relu`: f32[1, 8, 10, 10] -> f32[1, 16, 8, 8], line 116
+        fn conv2_3(
             cx: rt::Cx<'_>,
-            x: &[f32; 512],
+            x: &[f32; 800],
             w: &[f32; 16],
             w2: &[f32; 1152],
             y: &mut [f32; 1024],
@@ -182,7 +245,7 @@ pub mod digits {
                 rows: [
                     rt::RowAxis {
                         extent: 8,
-                        a: 64,
+                        a: 80,
                         out: 128,
                         residual: 0,
                     },
@@ -198,29 +261,11 @@ pub mod digits {
                 taps: [
                     rt::Tap::ONE,
                     rt::Tap::ONE,
-                    rt::Tap { extent: 3, a: 64 },
+                    rt::Tap { extent: 3, a: 80 },
                     rt::Tap { extent: 3, a: 8 },
                 ],
-                bounds: [
-                    rt::Bound {
-                        row: 0,
-                        tap: 2,
-                        stride: 1,
-                        dilation: 1,
-                        offset: -1,
-                        limit: 8,
-                    },
-                    rt::Bound {
-                        row: 1,
-                        tap: 3,
-                        stride: 1,
-                        dilation: 1,
-                        offset: -1,
-                        limit: 8,
-                    },
-                    rt::Bound::NONE,
-                ],
-                a_offset: -72,
+                bounds: [rt::Bound::NONE, rt::Bound::NONE, rt::Bound::NONE],
+                a_offset: 0,
                 out_offset: 0,
                 residual_offset: 0,
                 depth: 8,
@@ -229,7 +274,7 @@ pub mod digits {
             };
             const {
                 assert!(
-                    rt::Contraction::fits(& SHAPE, rt::Extent::contiguous(512), 1152,
+                    rt::Contraction::fits(& SHAPE, rt::Extent::contiguous(800), 1152,
                     rt::Extent::contiguous(1024))
                 )
             };
@@ -414,21 +459,67 @@ pub mod digits {
             weights: &Weights,
         ) {
             {
-                // Convolution `conv1`, Add `conv1_add`, Relu `conv1_relu`: f32[1, 1, 8, 8] -> f32[1, 8, 8, 8], line 26
-                let (y,) = arena.get::<(rt::W<[f32; 512], 4096>,)>();
-                conv1(
+                // Convolution `conv1`, Add `conv1_add`, Relu `conv1_relu`:  -> f32[1, 1, 1, 10], line 26
+                let (y,) = arena.get::<(rt::W<[f32; 10], 0>,)>();
+                conv1(cx, y);
+            }
+            {
+                // Convolution `conv1`, Add `conv1_add`, Relu `conv1_relu`:  -> f32[1, 1, 1, 10], line 26
+                let (y,) = arena.get::<(rt::W<[f32; 10], 360>,)>();
+                conv1(cx, y);
+            }
+            {
+                // Convolution `conv1`, Add `conv1_add`, Relu `conv1_relu`:  -> f32[1, 1, 10, 1], line 26
+                let (y,) = arena.get::<(rt::WS<f32, 1, 10, 10, 0>,)>();
+                conv1_2(cx, y);
+            }
+            {
+                // Convolution `conv1`, Add `conv1_add`, Relu `conv1_relu`:  -> f32[1, 1, 10, 1], line 26
+                let (y,) = arena.get::<(rt::WS<f32, 1, 10, 10, 36>,)>();
+                conv1_2(cx, y);
+            }
+            {
+                // Convolution `conv1`, Add `conv1_add`, Relu `conv1_relu`: f32[1, 1, 8, 8] -> f32[1, 1, 8, 8], line 26
+                let (y,) = arena.get::<(rt::WS<f32, 8, 10, 8, 44>,)>();
+                conv1_3(cx, inputs.image, y);
+            }
+            {
+                // Convolution `conv1`, Add `conv1_add`, Relu `conv1_relu`: f32[1, 1, 10, 10] -> f32[1, 8, 8, 8], line 26
+                let (x, y) = arena
+                    .get::<(rt::R<[f32; 100], 0>, rt::WS<f32, 64, 80, 8, 4448>)>();
+                conv1_4(
                     cx,
-                    inputs.image,
+                    x,
                     weights.get::<[f32; 8], 0>(),
                     weights.get::<[f32; 144], 192>(),
                     y,
                 );
             }
             {
-                // Convolution `conv2`, Add `conv2_add`, Relu `conv2_relu`: f32[1, 8, 8, 8] -> f32[1, 16, 8, 8], line 116
+                // Convolution `conv2`, Add `conv2_add`, Relu `conv2_relu`:  -> f32[1, 8, 1, 10], line 116
+                let (y,) = arena.get::<(rt::W<[f32; 80], 4096>,)>();
+                conv2(cx, y);
+            }
+            {
+                // Convolution `conv2`, Add `conv2_add`, Relu `conv2_relu`:  -> f32[1, 8, 1, 10], line 116
+                let (y,) = arena.get::<(rt::W<[f32; 80], 6976>,)>();
+                conv2(cx, y);
+            }
+            {
+                // Convolution `conv2`, Add `conv2_add`, Relu `conv2_relu`:  -> f32[1, 8, 10, 1], line 116
+                let (y,) = arena.get::<(rt::WS<f32, 8, 80, 10, 4096>,)>();
+                conv2_2(cx, y);
+            }
+            {
+                // Convolution `conv2`, Add `conv2_add`, Relu `conv2_relu`:  -> f32[1, 8, 10, 1], line 116
+                let (y,) = arena.get::<(rt::WS<f32, 8, 80, 10, 4384>,)>();
+                conv2_2(cx, y);
+            }
+            {
+                // Convolution `conv2`, Add `conv2_add`, Relu `conv2_relu`: f32[1, 8, 10, 10] -> f32[1, 16, 8, 8], line 116
                 let (x, y) = arena
-                    .get::<(rt::R<[f32; 512], 4096>, rt::W<[f32; 1024], 0>)>();
-                conv2(
+                    .get::<(rt::R<[f32; 800], 4096>, rt::W<[f32; 1024], 0>)>();
+                conv2_3(
                     cx,
                     x,
                     weights.get::<[f32; 16], 64>(),
