@@ -180,6 +180,10 @@ impl Moves {
         let (Some(most), Some(step_up)) = (range.greatest.checked_sub(range.least), step.checked_abs()) else {
             return false;
         };
+        // Known to the optimiser, which would keep a panic.
+        if axis >= self.steps.len() {
+            return false;
+        }
         self.steps[axis] = (most, step_up);
         if first == 0 {
             return true;
