@@ -1,6 +1,6 @@
 //! Depthwise convolutions line by line.
 use super::line_kernel::{LineArgs, LineKernel, of};
-use super::near::{Copies, From, Near};
+use super::near::{Copies, Near, Source};
 use crate::contraction::job::{Job, offset};
 use crate::contraction::kernel::LINE;
 use crate::contraction::line::{Line, Lines};
@@ -130,10 +130,10 @@ impl Depthwise {
             for number in lines.clone() {
                 let line = self.lines.line(job.c, number);
                 let args = self.args(job, &line, start, width);
-                let from = From { a: job.a.wrapping_add(start), pixel: args.pixel, width };
+                let source = Source { a: job.a.wrapping_add(start), pixel: args.pixel, width };
                 // SAFETY: promised by the caller; the channels are inside the result, which is borrowed.
                 unsafe {
-                    let (taps, count) = near.taps(&line, from);
+                    let (taps, count) = near.taps(&line, source);
                     let taps = taps.get(..count).unwrap_or_default();
                     (self.kernel)(&LineArgs { taps, a: near.as_ptr(), pixel: LINE as isize, ..args });
                     if let Some(then) = then {

@@ -37,7 +37,7 @@ pub(super) struct Near {
 
 /// Lines of an operand: pixel 0 of those at offset 0, and the distance of pixels.
 #[derive(Clone, Copy)]
-pub(super) struct From {
+pub(super) struct Source {
     pub a: *const f32,
     pub pixel: isize,
     /// Channels, at most [`LINE`].
@@ -76,7 +76,7 @@ impl Near {
     ///
     /// # Safety
     /// All pixels of these rows that are not in the padding are valid.
-    pub unsafe fn taps(&mut self, line: &Line, from: From) -> ([TapAt; MOST_TAPS], usize) {
+    pub unsafe fn taps(&mut self, line: &Line, source: Source) -> ([TapAt; MOST_TAPS], usize) {
         let (mut taps, wanted) = ([TapAt { at: 0, index: 0 }; MOST_TAPS], line.taps());
         let place = |tap: &TapAt| line.a.wrapping_add(tap.at);
         for (slot, tap) in taps.iter_mut().zip(wanted) {
@@ -85,7 +85,7 @@ impl Near {
                 let free = |held: &Option<isize>| held.is_none_or(|held| !wanted.iter().any(|tap| place(tap) == held));
                 let at = self.held.iter().take(self.copies.rows).position(free).unwrap_or(0);
                 // SAFETY: promised by the caller.
-                unsafe { self.copy(at, from.a.wrapping_offset(place(tap)), from) };
+                unsafe { self.copy(at, source.a.wrapping_offset(place(tap)), source) };
                 if let Some(held) = self.held.get_mut(at) {
                     *held = Some(place(tap));
                 }
@@ -100,13 +100,13 @@ impl Near {
     ///
     /// # Safety
     /// As [`Near::taps`].
-    unsafe fn copy(&mut self, at: usize, a: *const f32, from: From) {
+    unsafe fn copy(&mut self, at: usize, a: *const f32, source: Source) {
         let to = self.floats.as_mut_ptr().cast::<f32>().wrapping_add(at * self.copies.pitch);
         for p in self.copies.pixels.0..self.copies.pixels.1 {
-            let (a, to) = (a.wrapping_offset(p as isize * from.pixel), to.wrapping_add(p * LINE));
+            let (a, to) = (a.wrapping_offset(p as isize * source.pixel), to.wrapping_add(p * LINE));
             // SAFETY: promised by the caller; there is room for a line of pixels at every place, as checked when this was made.
             unsafe {
-                match from.width {
+                match source.width {
                     LINE => core::ptr::copy_nonoverlapping(a, to, LINE),
                     width => core::ptr::copy_nonoverlapping(a, to, width.min(LINE)),
                 }
