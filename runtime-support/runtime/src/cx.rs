@@ -8,6 +8,7 @@ use crate::isa::Isa;
 use crate::isa::scalar::Scalar;
 #[cfg(all(feature = "vectors", target_arch = "x86_64", target_feature = "sse2"))]
 use crate::isa::{avx2, avx512, sse2};
+use crate::math::{floor_div_usize, floor_mod_usize};
 #[cfg(all(feature = "vectors", target_arch = "x86_64", target_feature = "sse2"))]
 use crate::simd::Simd;
 use crate::simd::WithSimd;
@@ -82,13 +83,28 @@ impl Cx<'_> {
         self.back
     }
 
+    /// As many parts or some more, so that every thread gets as many where each of them has `outer` parts itself: two threads
+    /// take as long for three parts as for four. Fewer than threads stay as they are.
+    #[inline(always)]
+    pub(crate) fn evenly(self, outer: usize, mut parts: usize) -> usize {
+        let threads = self.threads();
+        for _ in 1..threads {
+            let all = outer.saturating_mul(parts);
+            if all <= threads || floor_mod_usize(all, threads) == 0 {
+                break;
+            }
+            parts += 1;
+        }
+        parts
+    }
+
     /// Into how many parts a step is best divided that takes `work` of which `least` take a microsecond; 1 without a team.
     #[inline(always)]
     #[must_use]
     pub fn parts(self, work: usize, least: usize) -> usize {
         match self.threads() {
             1 => 1,
-            threads => threads.saturating_mul(PARTS).min(crate::math::floor_div_usize(work, least)).max(1),
+            threads => self.evenly(1, threads.saturating_mul(PARTS).min(floor_div_usize(work, least)).max(1)),
         }
     }
 

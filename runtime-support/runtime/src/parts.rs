@@ -1,6 +1,6 @@
 //! Nests in parts: every thread gets a range of the slowest iterations and the elements of the result that they store.
 use crate::cx::Cx;
-use crate::math::{ceil_div_usize, floor_div_usize, floor_mod_usize};
+use crate::math::{floor_div_usize, floor_mod_usize};
 use crate::pod::Pod;
 use crate::raw::{Dst, Src};
 use crate::view::{View, ViewMut, ViewRow, ViewRowMut};
@@ -46,16 +46,22 @@ pub fn split<T: Pod, const STRIDE: usize>(
     if parts == 1 {
         return f(0..n, &mut Part { start: whole.0, first: 0, len, borrow: PhantomData });
     }
-    let size = ceil_div_usize(n, parts);
-    cx.split(ceil_div_usize(n, size), |range| {
+    cx.split(parts, |range| {
         let whole = &whole;
         for part in range {
-            let (first, end) = (part * size, n.min((part + 1) * size));
-            // Parts of `size` iterations have other elements each, all of them inside `y`, which is borrowed exclusively.
+            let (first, end) = (portion(n, part, parts), portion(n, part + 1, parts));
+            // Parts have iterations, and so elements, of their own, all of them inside `y`, which is borrowed exclusively.
             let (at, len) = (first * STRIDE, (end - first) * STRIDE);
             f(first..end, &mut Part { start: whole.0, first: at, len, borrow: PhantomData });
         }
     });
+}
+
+/// Where a part of n iterations begins: the numbers of parts differ by one at most.
+#[inline(always)]
+fn portion(n: usize, part: usize, parts: usize) -> usize {
+    let (size, rest) = (floor_div_usize(n, parts), floor_mod_usize(n, parts));
+    (part * size + floor_div_usize(part * rest, parts)).min(n)
 }
 
 /// Calls `f` for a range of the index tuples in row-major order.

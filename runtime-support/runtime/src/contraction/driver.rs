@@ -23,8 +23,9 @@ const LIGHT: usize = 160 * 1024;
 const FEW: usize = 8;
 /// Rows from which on it is worth while to table only some of them.
 const MANY: usize = 48;
-/// Tiles of rows per part, where there are more.
+/// Tiles of rows per part, and rows, where there are more.
 const TILES: usize = 16;
+const ROWS: usize = 96;
 /// Multiply-adds that take a microsecond.
 const WORK: usize = 64 * 1024;
 
@@ -52,9 +53,10 @@ pub(super) unsafe fn run(
     let unit = narrow.as_ref().map_or(tile, |narrow| narrow.line(c));
     let block = if light { unit.saturating_mul(2) } else { most_rows(c).max(unit) };
     // Every part reads all weights, or all rows: few parts where there are few rows.
-    let least = cx.threads().saturating_mul(2);
-    let wanted = cx.parts(work, WORK).min(floor_div_usize(c.m(), unit.saturating_mul(TILES)).max(least));
-    let parts = Parts::new(c, wanted, (unit, c.panel), block);
+    // Strips are for rows that are half as many as the products of a sum.
+    let rows = unit.saturating_mul(TILES).max(ROWS).max(c.k() / 2);
+    let wanted = cx.parts(work, WORK).min(floor_div_usize(c.m(), rows).max(cx.threads()));
+    let parts = Parts::new(c, cx, wanted, (unit, c.panel), block);
     let shared = Shared::new(a, w, out, epilogue);
     cx.split(parts.count(), |range| {
         let shared = &shared;

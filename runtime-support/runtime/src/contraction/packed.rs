@@ -224,7 +224,7 @@ impl PackedRows<'_> {
         let by_rows = tiles >= each;
         let most = if by_rows { floor_div_usize(tiles, each).saturating_mul(cx.threads()) } else { panels };
         let outer = most.min(wanted);
-        let inner = ceil_div_usize(wanted, outer).min(if by_rows { panels } else { tiles });
+        let inner = cx.evenly(outer, ceil_div_usize(wanted, outer)).min(if by_rows { panels } else { tiles });
         cx.split(outer.saturating_mul(inner), |range| {
             for part in range {
                 let (i, j) = (floor_div_usize(part, inner), floor_mod_usize(part, inner));

@@ -51,9 +51,16 @@ pub(crate) fn are_apart(axes: impl Iterator<Item = (usize, usize)> + Clone, len:
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Parts {
     extents: [usize; 4],
+    /// Ranges of rows vary slowest, not batches.
+    rows_first: bool,
     rows: Units,
     cols: Units,
 }
+
+/// Lines, or tiles of rows, that a thread gets at least where groups are divided by rows ...
+const LINES: usize = 4;
+/// ... and weights of all groups, at most, because each thread reads them all.
+const WEIGHTS: usize = 160 * 1024;
 
 /// Rows or columns, and how many of them stay together.
 #[derive(Clone, Copy, Debug)]
@@ -76,21 +83,42 @@ impl Units {
     }
 }
 
+/// The greatest divisor of n that is at most `most`.
+fn divisor(n: usize, most: usize) -> usize {
+    let mut divisor = most.min(n).max(1);
+    while floor_mod_usize(n, divisor) != 0 {
+        divisor -= 1;
+    }
+    divisor
+}
+
+/// Whether batches are groups of the same pixels, with few weights: they are divided by rows, as layers before and after them
+/// are, for what one thread has written takes another one long to read.
+fn are_groups(c: &Contraction) -> bool {
+    let pixel = c.rows.iter().filter(|axis| axis.extent > 1).map(|axis| axis.out).min().unwrap_or(0);
+    let batches = c.batches.iter().filter(|batch| batch.extent > 1);
+    let weights = batches.clone().fold(c.k().saturating_mul(c.cols), |n, batch| n.saturating_mul(batch.extent));
+    batches.clone().count() > 0 && batches.clone().all(|batch| batch.out < pixel) && weights <= WEIGHTS
+}
+
 impl Parts {
-    /// At least `wanted` parts where there are as many. A part has whole groups of `unit.0` rows and `unit.1` columns; of
-    /// rows at least `block` go together at no cost, so columns are divided before rows are fewer.
-    pub fn new(c: &Contraction, wanted: usize, unit: (usize, usize), block: usize) -> Parts {
+    /// About `wanted` parts where there are as many, and as many for every thread. A part has whole groups of `unit.0` rows
+    /// and `unit.1` columns; of rows at least `block` go together at no cost, so columns are divided before rows are fewer.
+    pub fn new(c: &Contraction, cx: Cx<'_>, wanted: usize, unit: (usize, usize), block: usize) -> Parts {
         let [b0, b1] = [c.batches[0].extent, c.batches[1].extent];
-        let m = c.m();
+        let (batches, m) = (b0.saturating_mul(b1), c.m());
         let [rows, cols] = [(m, unit.0), (c.cols, unit.1)].map(|(all, unit)| Units { all, unit: unit.max(1) });
         let (mut by_rows, mut by_cols) = (1, 1);
-        let each = ceil_div_usize(wanted, b0.saturating_mul(b1));
-        if each > 1 {
-            by_rows = each.min(ceil_div_usize(m, block)).max(1);
-            by_cols = ceil_div_usize(each, by_rows).min(cols.count()).max(1);
-            by_rows = ceil_div_usize(each, by_cols).min(rows.count()).max(1);
+        let rows_first = wanted > 1 && are_groups(c) && rows.count() >= cx.threads().saturating_mul(LINES);
+        if rows_first {
+            by_rows = wanted.min(cx.threads());
+        } else if wanted > batches {
+            let each = cx.evenly(batches, ceil_div_usize(wanted, batches));
+            by_rows = divisor(each, ceil_div_usize(m, block));
+            by_cols = divisor(floor_div_usize(each, by_rows), cols.count());
+            by_rows = floor_div_usize(each, by_cols).min(rows.count()).max(1);
         }
-        Parts { extents: [b0, b1, by_rows, by_cols], rows, cols }
+        Parts { extents: [b0, b1, by_rows, by_cols], rows_first, rows, cols }
     }
 
     /// How many there are.
@@ -98,11 +126,16 @@ impl Parts {
         self.extents.iter().fold(1, |count, extent| count.saturating_mul(*extent))
     }
 
-    /// Batch, rows and columns of a part. Columns vary fastest, then rows.
+    /// Batch, rows and columns of a part. Columns vary fastest; rows after them, or slowest.
     pub fn part(&self, part: usize) -> ([usize; 2], Range<usize>, Range<usize>) {
-        let [_, b1, r, c] = self.extents;
+        let [b0, b1, r, c] = self.extents;
         let (rest, column) = (floor_div_usize(part, c), floor_mod_usize(part, c));
-        let (rest, row) = (floor_div_usize(rest, r), floor_mod_usize(rest, r));
+        let (rest, row) = if self.rows_first {
+            let batches = b0.saturating_mul(b1);
+            (floor_mod_usize(rest, batches), floor_div_usize(rest, batches))
+        } else {
+            (floor_div_usize(rest, r), floor_mod_usize(rest, r))
+        };
         ([floor_div_usize(rest, b1), floor_mod_usize(rest, b1)], self.rows.part(row, r), self.cols.part(column, c))
     }
 }
@@ -126,14 +159,21 @@ mod tests {
         assert!(!apart(&c, 0));
     }
 
-    #[test]
-    fn parts_cover_everything_once() {
+    /// Batches of rows of n columns: groups of the same pixels, or one after the other.
+    fn batches(groups: bool, b: usize, m: usize, n: usize) -> Contraction {
+        let mut c = Contraction { cols: n, ..Contraction::NEW };
+        c.batches[1] = Batch { extent: b, out: if groups { n } else { m * n }, ..Batch::ONE };
+        c.rows[3] = RowAxis { extent: m, out: if groups { b * n } else { n }, ..RowAxis::ONE };
+        c
+    }
+
+    fn cover(cx: Cx<'_>) {
         for (b, m, n) in [(1, 1, 1), (1, 49, 512), (1, 3136, 64), (2, 7, 33), (12, 64, 64), (3, 240, 1), (1, 1, 4096)] {
-            let mut c = Contraction { cols: n, ..Contraction::NEW };
-            c.batches[1] = Batch { extent: b, ..Batch::ONE };
-            c.rows[3] = RowAxis { extent: m, ..RowAxis::ONE };
-            for wanted in [1, 2, 5, 8, 64] {
-                let parts = Parts::new(&c, wanted, (12, 32), 240);
+            for (c, wanted) in [false, true]
+                .into_iter()
+                .flat_map(|groups| [1, 2, 5, 8, 64].map(|wanted| (batches(groups, b, m, n), wanted)))
+            {
+                let parts = Parts::new(&c, cx, wanted, (12, 32), 240);
                 let mut seen = vec![0; b * m * n];
                 for part in 0..parts.count() {
                     let ([b0, b1], rows, cols) = parts.part(part);
@@ -146,5 +186,34 @@ mod tests {
                 assert!(wanted > 1 || parts.count() == b, "one thread has a part per batch");
             }
         }
+    }
+
+    #[test]
+    fn parts_cover_everything_once() {
+        cover(Cx::detect());
+        #[cfg(feature = "threads")]
+        for threads in [2, 3, 8] {
+            cover(Cx::detect().with_team(&crate::team::Team::new(threads)));
+        }
+    }
+
+    #[cfg(feature = "threads")]
+    #[test]
+    fn every_thread_gets_as_many_rows_of_all_groups() {
+        let team = crate::team::Team::new(2);
+        let parts = Parts::new(&batches(true, 9, 196, 16), Cx::detect().with_team(&team), 8, (14, 32), 28);
+        assert_eq!(parts.count(), 18);
+        assert!((0..18).all(|part| parts.part(part).1 == if part < 9 { 0..98 } else { 98..196 }));
+    }
+
+    #[cfg(feature = "threads")]
+    #[test]
+    fn threads_get_as_many_parts() {
+        let team = crate::team::Team::new(2);
+        let cx = Cx::detect().with_team(&team);
+        for (b, wanted, count) in [(1, 1, 1), (1, 2, 2), (1, 3, 4), (1, 8, 8), (3, 8, 12), (5, 8, 10), (9, 8, 9)] {
+            assert_eq!(Parts::new(&batches(false, b, 784, 64), cx, wanted, (6, 32), 12).count(), count, "{b} {wanted}");
+        }
+        assert_eq!([1, 2, 3, 7, 100].map(|work| cx.parts(work, 1)), [1, 2, 4, 8, 8]);
     }
 }

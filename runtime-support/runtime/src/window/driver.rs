@@ -64,7 +64,7 @@ pub(super) unsafe fn run(
     } else {
         (wanted, (rows_together(c, line, wanted), c.cols))
     };
-    let parts = Parts::new(c, wanted, unit, unit.0);
+    let parts = Parts::new(c, cx, wanted, unit, unit.0);
     let shared = Shared::new(a, w, out, epilogue);
     cx.split(parts.count(), |range| {
         let shared = &shared;

@@ -210,9 +210,9 @@ impl Run<'_> {
 
     /// Computes items 0..count, in about so many parts.
     fn split(&self, count: usize, parts: usize, work: &(dyn Fn(Range<usize>) + Sync)) {
-        let size = ceil_div_usize(count, parts).max(1);
-        let at = |part: usize| part.saturating_mul(size).min(count);
-        self.cx.split(ceil_div_usize(count, size), |range| work(at(range.start)..at(range.end)));
+        let parts = parts.min(count).max(1);
+        let at = |part: usize| floor_div_usize(count.saturating_mul(part), parts);
+        self.cx.split(parts, |range| work(at(range.start)..at(range.end)));
     }
 
     /// # Safety
