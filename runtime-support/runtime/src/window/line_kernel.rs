@@ -11,6 +11,7 @@
     allow(dead_code, unused_macros)
 )]
 
+use crate::contraction::job::offset;
 use crate::contraction::line::TapAt;
 use crate::contraction::results::Results;
 use crate::isa::Isa;
@@ -86,8 +87,8 @@ unsafe fn line<S: Simd, const STRIDE: usize, const K: usize, const MR: usize>(s:
         // SAFETY: promised by the caller.
         unsafe {
             match args.taps {
-                // Where there are registers enough, they hold the weights of a small window.
-                [first, second, third] if K == 3 && S::LANES >= 16 => {
+                // Registers hold the weights of a small window.
+                [first, second, third] if K == 3 => {
                     let rows = [first, second, third].map(|tap| Row::<S, K>::new(s, args, tap, at));
                     outputs::<S, STRIDE, K, MR, 3>(s, args, at, Some(&rows));
                 }
@@ -136,12 +137,19 @@ unsafe fn outputs<S: Simd, const STRIDE: usize, const K: usize, const MR: usize,
         // Pixels of the tile that are not in the padding.
         let low = args.first.wrapping_add((start * STRIDE) as isize);
         let (first, end) = (low.saturating_neg(), args.limit.wrapping_sub(low));
+        let border = first > 0 || end < ((MR - 1) * STRIDE + K) as isize;
         // SAFETY: promised by the caller.
         unsafe {
-            if first <= 0 && end >= ((MR - 1) * STRIDE + K) as isize {
-                tile::<S, STRIDE, K, MR, ROWS, false>(s, args, (start, column), rows, (0, 0));
-            } else {
-                tile::<S, STRIDE, K, MR, ROWS, true>(s, args, (start, column), rows, (first, end));
+            match (rows, border) {
+                // Beside the weights, there is room for few outputs.
+                (Some(rows), false) if S::LANES < 16 => {
+                    columns::<S, STRIDE, K, MR, ROWS, false>(s, args, (start, column), rows, (0, 0));
+                }
+                (Some(rows), true) if S::LANES < 16 => {
+                    columns::<S, STRIDE, K, MR, ROWS, true>(s, args, (start, column), rows, (first, end));
+                }
+                (_, false) => tile::<S, STRIDE, K, MR, ROWS, false>(s, args, (start, column), rows, (0, 0)),
+                (_, true) => tile::<S, STRIDE, K, MR, ROWS, true>(s, args, (start, column), rows, (first, end)),
             }
         }
         done += MR;
@@ -169,8 +177,8 @@ unsafe fn tile<S: Simd, const STRIDE: usize, const K: usize, const MR: usize, co
 ) {
     // SAFETY: the caller promises a vector of channels at all pixels that are not in the padding, and at all outputs.
     unsafe {
-        let bias = if args.to.bias.is_null() { s.splat(0.0) } else { s.load(args.to.bias.add(column)) };
-        let mut acc = [bias; MR];
+        let mut ends = Ends::<S>::new(s, args, (start, column));
+        let mut acc = [ends.bias; MR];
         let skipped = (start * STRIDE) as isize * args.pixel;
         match rows {
             Some(rows) => {
@@ -187,22 +195,113 @@ unsafe fn tile<S: Simd, const STRIDE: usize, const K: usize, const MR: usize, co
                 }
             }
         }
-        if !args.to.residual.is_null() {
-            let mut at = args.to.residual.wrapping_add(start * args.to.residual_step + column);
-            for x in &mut acc {
-                *x = s.add(*x, s.load(at));
-                at = at.wrapping_add(args.to.residual_step);
-            }
-        }
-        let (low, high) = args.to.clamp.unwrap_or((f32::NEG_INFINITY, f32::INFINITY));
-        let (low, high) = (s.splat(low), s.splat(high));
-        let mut at = args.to.out.wrapping_add(start * args.to.out_step + column);
         for x in acc {
-            // The second operand wins if it is NaN.
-            s.store(at, s.min(high, s.max(low, x)));
-            at = at.wrapping_add(args.to.out_step);
+            ends.finish(s, args, x);
         }
     }
+}
+
+/// MR outputs of one vector of channels, a column of the window's pixels after the other: each column reaches few outputs.
+///
+/// # Safety
+/// As [`line`].
+#[inline(always)]
+unsafe fn columns<
+    S: Simd,
+    const STRIDE: usize,
+    const K: usize,
+    const MR: usize,
+    const ROWS: usize,
+    const BORDER: bool,
+>(
+    s: S,
+    args: &LineArgs<'_>,
+    (start, column): (usize, usize),
+    rows: &[Row<S, K>; ROWS],
+    inside: (isize, isize),
+) {
+    // SAFETY: the caller promises a vector of channels at all pixels that are not in the padding, and at all outputs.
+    unsafe {
+        let mut ends = Ends::<S>::new(s, args, (start, column));
+        let mut acc = [ends.bias; MR];
+        let skipped = (start * STRIDE) as isize * args.pixel;
+        let mut pixels = rows.map(|row| row.pixel.wrapping_offset(skipped));
+        pixels!(p in [0 1 2 3 4 5 6 7 8 9 10 11 12 13 14] {
+            if p < (MR - 1) * STRIDE + K {
+                if !(BORDER && padded::<STRIDE, K, MR>(p, inside)) {
+                    for r in 0..ROWS {
+                        let x = s.load(pixels[r]);
+                        for t in 0..K {
+                            if p >= t && (p - t).is_multiple_of(STRIDE) && (p - t) / STRIDE < MR {
+                                let i = (p - t) / STRIDE;
+                                acc[i] = s.mul_add(x, rows[r].weights[t], acc[i]);
+                            }
+                        }
+                    }
+                }
+                for pixel in &mut pixels {
+                    *pixel = pixel.wrapping_offset(args.pixel);
+                }
+                if p + 1 >= K && (p + 1 - K).is_multiple_of(STRIDE) {
+                    ends.finish(s, args, acc[(p + 1 - K) / STRIDE]);
+                }
+            }
+        });
+    }
+}
+
+/// What outputs begin with, and where the next one ends.
+struct Ends<S: Simd> {
+    bias: S::F32,
+    low: S::F32,
+    high: S::F32,
+    residual: *const f32,
+    out: *mut f32,
+}
+
+impl<S: Simd> Ends<S> {
+    /// Of a vector of channels from output `start` on.
+    ///
+    /// # Safety
+    /// As [`line`].
+    #[inline(always)]
+    unsafe fn new(s: S, args: &LineArgs<'_>, (start, column): (usize, usize)) -> Self {
+        let to = &args.to;
+        let (low, high) = to.clamp.unwrap_or((f32::NEG_INFINITY, f32::INFINITY));
+        Ends {
+            // SAFETY: promised by the caller.
+            bias: if to.bias.is_null() { s.splat(0.0) } else { unsafe { s.load(to.bias.add(column)) } },
+            low: s.splat(low),
+            high: s.splat(high),
+            residual: offset(to.residual, start * to.residual_step + column),
+            out: to.out.wrapping_add(start * to.out_step + column),
+        }
+    }
+
+    /// Stores the next output.
+    ///
+    /// # Safety
+    /// As [`line`]; there are so many outputs.
+    #[inline(always)]
+    unsafe fn finish(&mut self, s: S, args: &LineArgs<'_>, mut x: S::F32) {
+        // SAFETY: promised by the caller.
+        unsafe {
+            if !self.residual.is_null() {
+                x = s.add(x, s.load(self.residual));
+                self.residual = self.residual.wrapping_add(args.to.residual_step);
+            }
+            // The second operand wins if it is NaN.
+            s.store(self.out, s.min(self.high, s.max(self.low, x)));
+            self.out = self.out.wrapping_add(args.to.out_step);
+        }
+    }
+}
+
+/// Whether a pixel of a tile is in the padding, which is shorter than a row of the window: the compiler sees which pixels it may
+/// reach.
+#[inline(always)]
+fn padded<const STRIDE: usize, const K: usize, const MR: usize>(p: usize, inside: (isize, isize)) -> bool {
+    p + 1 < K && (p as isize) < inside.0 || p > (MR - 1) * STRIDE && p as isize >= inside.1
 }
 
 /// The products of one row of the window, from its first pixel on, at a distance of `step`; at the border those from
@@ -220,17 +319,13 @@ unsafe fn products<S: Simd, const STRIDE: usize, const K: usize, const MR: usize
 ) {
     // Unrolled by hand, so that all accumulators are registers.
     pixels!(p in [0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16] {
-        if p < (MR - 1) * STRIDE + K {
-            // Padding is shorter than a row of the window: the compiler sees which pixels it may reach.
-            let padding = p + 1 < K && (p as isize) < inside.0 || p > (MR - 1) * STRIDE && p as isize >= inside.1;
-            if !(BORDER && padding) {
-                // SAFETY: promised by the caller.
-                let x = unsafe { s.load(pixel.wrapping_offset(p as isize * step)) };
-                for t in 0..K {
-                    if p >= t && (p - t).is_multiple_of(STRIDE) && (p - t) / STRIDE < MR {
-                        let i = (p - t) / STRIDE;
-                        acc[i] = s.mul_add(x, weights[t], acc[i]);
-                    }
+        if p < (MR - 1) * STRIDE + K && !(BORDER && padded::<STRIDE, K, MR>(p, inside)) {
+            // SAFETY: promised by the caller.
+            let x = unsafe { s.load(pixel.wrapping_offset(p as isize * step)) };
+            for t in 0..K {
+                if p >= t && (p - t).is_multiple_of(STRIDE) && (p - t) / STRIDE < MR {
+                    let i = (p - t) / STRIDE;
+                    acc[i] = s.mul_add(x, weights[t], acc[i]);
                 }
             }
         }
