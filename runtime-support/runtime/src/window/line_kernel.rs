@@ -141,11 +141,11 @@ unsafe fn outputs<S: Simd, const STRIDE: usize, const K: usize, const MR: usize,
         // SAFETY: promised by the caller.
         unsafe {
             match (rows, border) {
-                // Beside the weights, there is room for few outputs; short lines are not worth the code.
-                (Some(rows), false) if S::LANES < 16 && MR == OUTPUTS => {
+                // Sixteen registers hold the weights and few outputs. Short lines are not worth the code.
+                (Some(rows), false) if S::LANES == 8 && MR == OUTPUTS => {
                     columns::<S, STRIDE, K, MR, ROWS, false>(s, args, (start, column), rows, (0, 0));
                 }
-                (Some(rows), true) if S::LANES < 16 && MR == OUTPUTS => {
+                (Some(rows), true) if S::LANES == 8 && MR == OUTPUTS => {
                     columns::<S, STRIDE, K, MR, ROWS, true>(s, args, (start, column), rows, (first, end));
                 }
                 (_, false) => tile::<S, STRIDE, K, MR, ROWS, false>(s, args, (start, column), rows, (0, 0)),
