@@ -87,8 +87,8 @@ unsafe fn line<S: Simd, const STRIDE: usize, const K: usize, const MR: usize>(s:
         // SAFETY: promised by the caller.
         unsafe {
             match args.taps {
-                // Registers hold the weights of a small window.
-                [first, second, third] if K == 3 => {
+                // Where there are registers enough, they hold the weights of a small window.
+                [first, second, third] if K == 3 && (S::LANES >= 16 || by_columns::<S>(MR)) => {
                     let rows = [first, second, third].map(|tap| Row::<S, K>::new(s, args, tap, at));
                     outputs::<S, STRIDE, K, MR, 3>(s, args, at, Some(&rows));
                 }
@@ -97,6 +97,12 @@ unsafe fn line<S: Simd, const STRIDE: usize, const K: usize, const MR: usize>(s:
         }
         column += S::LANES;
     }
+}
+
+/// Whether so many outputs of a small window are computed column by column: sixteen registers hold its weights and few outputs.
+/// Measured with AVX2; short lines are not worth the code.
+const fn by_columns<S: Simd>(outputs: usize) -> bool {
+    S::LANES == 8 && outputs == OUTPUTS
 }
 
 /// A row of the window: its weights for a vector of channels, and the pixel of output 0 under the first of them.
@@ -141,11 +147,10 @@ unsafe fn outputs<S: Simd, const STRIDE: usize, const K: usize, const MR: usize,
         // SAFETY: promised by the caller.
         unsafe {
             match (rows, border) {
-                // Sixteen registers hold the weights and few outputs. Short lines are not worth the code.
-                (Some(rows), false) if S::LANES == 8 && MR == OUTPUTS => {
+                (Some(rows), false) if by_columns::<S>(MR) => {
                     columns::<S, STRIDE, K, MR, ROWS, false>(s, args, (start, column), rows, (0, 0));
                 }
-                (Some(rows), true) if S::LANES == 8 && MR == OUTPUTS => {
+                (Some(rows), true) if by_columns::<S>(MR) => {
                     columns::<S, STRIDE, K, MR, ROWS, true>(s, args, (start, column), rows, (first, end));
                 }
                 (_, false) => tile::<S, STRIDE, K, MR, ROWS, false>(s, args, (start, column), rows, (0, 0)),
