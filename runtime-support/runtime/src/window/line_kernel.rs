@@ -88,7 +88,7 @@ unsafe fn line<S: Simd, const STRIDE: usize, const K: usize, const MR: usize>(s:
         unsafe {
             match args.taps {
                 // Where there are registers enough, they hold the weights of a small window.
-                [first, second, third] if K == 3 && (S::LANES >= 16 || by_columns::<S>(MR)) => {
+                [first, second, third] if const { K == 3 && (S::LANES >= 16 || by_columns::<S>(MR)) } => {
                     let rows = [first, second, third].map(|tap| Row::<S, K>::new(s, args, tap, at));
                     outputs::<S, STRIDE, K, MR, 3>(s, args, at, Some(&rows));
                 }
@@ -147,10 +147,10 @@ unsafe fn outputs<S: Simd, const STRIDE: usize, const K: usize, const MR: usize,
         // SAFETY: promised by the caller.
         unsafe {
             match (rows, border) {
-                (Some(rows), false) if by_columns::<S>(MR) => {
+                (Some(rows), false) if const { by_columns::<S>(MR) } => {
                     columns::<S, STRIDE, K, MR, ROWS, false>(s, args, (start, column), rows, (0, 0));
                 }
-                (Some(rows), true) if by_columns::<S>(MR) => {
+                (Some(rows), true) if const { by_columns::<S>(MR) } => {
                     columns::<S, STRIDE, K, MR, ROWS, true>(s, args, (start, column), rows, (first, end));
                 }
                 (_, false) => tile::<S, STRIDE, K, MR, ROWS, false>(s, args, (start, column), rows, (0, 0)),
