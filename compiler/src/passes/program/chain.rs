@@ -91,7 +91,7 @@ struct Link {
     lines: Lines,
 }
 
-/// The result of `before` is the data of `after`, both go through it line by line, and it is large.
+/// The result of `before` is the data of `after`, both go through it line by line, `after` writes lines as well, and it is large.
 fn link(program: &Program, before: &Kernel, after: &Kernel) -> Option<Link> {
     let id = before.nest.store.buffer;
     let loads = after.nest.loads().filter(|access| access.buffer == id).count();
@@ -105,11 +105,21 @@ fn link(program: &Program, before: &Kernel, after: &Kernel) -> Option<Link> {
     let dim = line_dimension(&before.nest.store, &first)?;
     let line = buffer.layout.strides.get(dim)?.as_usize()?;
     let count = buffer.dims.get(dim)?.as_usize()?;
-    if count.checked_mul(line)? != elements || first.rows.first()?.extent.as_usize()? != count {
+    if count.checked_mul(line)? != elements || first.rows.first()?.extent.as_usize()? != count || !in_lines(&second)? {
         return None;
     }
     let Some(Scalar::Load { access, .. }) = after.nest.nodes.get(after.data as usize) else { return None };
     Some(Link { buffer: id, line, lines: lines_read(access, dim, after, &second)? })
+}
+
+/// Whether a line of the result ends before the next one begins, so that threads may divide it by lines.
+fn in_lines(description: &Description) -> Option<bool> {
+    let (line, within) = description.rows.split_first()?;
+    let others = within.iter().chain(&description.batches).chain(&description.columns);
+    let mut reach =
+        others.map(|axis| axis.extent.as_usize()?.checked_sub(1)?.checked_mul(axis.strides.out.as_usize()?));
+    let reach = reach.try_fold(0usize, |sum, reach| sum.checked_add(reach?))?;
+    Some(reach < line.strides.out.as_usize()?)
 }
 
 /// The dimension that the first row axis, alone, indexes.
