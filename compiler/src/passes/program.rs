@@ -22,6 +22,7 @@ mod pad_data;
 mod repeat_channels;
 mod scale_weights;
 mod select;
+mod spread_window;
 mod update;
 
 use super::Pass;
@@ -73,6 +74,11 @@ pub const PASSES: &[Pass<Program>] = &[
         name: "merge_columns",
         reason: "biases stand beside their products once nests are fused; parts of the result are views, as layouts say them",
         run: merge_columns::merge_columns,
+    },
+    Pass {
+        name: "spread_window",
+        reason: "sums hold what follows them once nests are fused; the products get a layout, and kernels, as everything else",
+        run: spread_window::spread_window,
     },
     Pass {
         name: "pad_data",

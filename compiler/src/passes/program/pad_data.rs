@@ -85,7 +85,7 @@ impl Padding {
 }
 
 /// The nests that write zeros around data: of every dimension the elements before it, the data's, and all.
-fn borders(dims: &[(i64, i64, i64)], to: BufferId) -> Vec<Nest> {
+pub(super) fn borders(dims: &[(i64, i64, i64)], to: BufferId) -> Vec<Nest> {
     let sides = dims.iter().enumerate().flat_map(|(at, (before, dim, all))| {
         [(at, 0, *before), (at, before + dim, all - before - dim)].into_iter().filter(|(.., extent)| *extent > 0)
     });
@@ -114,7 +114,7 @@ fn store(value: Scalar, to: BufferId, ranges: impl Iterator<Item = (i64, i64)>) 
 
 /// How far an index goes beyond a dimension of the data, where a bound says that it may. None where a part of the data would
 /// be copied in vain.
-fn sides(nest: &Nest, index: &Dim, dim: &Dim, bounds: &[Bound]) -> Option<(i64, i64)> {
+pub(super) fn sides(nest: &Nest, index: &Dim, dim: &Dim, bounds: &[Bound]) -> Option<(i64, i64)> {
     let last = dim.as_const()?.checked_sub(1)?;
     let extent = |atom: &Atom| match atom {
         Atom::Axis(axis) => nest.axes.get(*axis as usize).and_then(|axis| axis.extent.as_const()),
