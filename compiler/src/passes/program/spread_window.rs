@@ -1,5 +1,5 @@
-//! Convolutions with a single result per pixel would leave all but one column of a kernel empty. Instead every pixel is multiplied
-//! with the weights of several places of the window at once, and results are sums of these products.
+//! Convolutions with few results per pixel would leave most columns of a kernel empty. Instead every pixel is multiplied with the
+//! weights of several places of the window at once, and results are sums of these products.
 
 use super::blocks::split_nests;
 use super::pad_data::{borders, sides};
@@ -12,6 +12,8 @@ use crate::program::{BufferId, Program, Role};
 
 /// Columns that a kernel computes at least, where its time is estimated.
 const VECTOR: i64 = 8;
+/// Results of a pixel, at most.
+const RESULTS: i64 = 4;
 /// What it takes to read and add a product, as many of a kernel's instructions.
 const ADDITION: i64 = 2;
 /// Products, at most: more would leave the cache before they are added.
@@ -33,7 +35,7 @@ pub fn spread_window(program: &mut Program, options: &Options, _: &mut Diagnosti
     });
 }
 
-/// A sum of products of data and constants that no map axis indexes.
+/// A sum of products of data and constants.
 struct Window<'a> {
     nest: &'a Nest,
     data: Node,
@@ -41,6 +43,8 @@ struct Window<'a> {
     bounds: &'a [Bound],
     weights: Node,
     factors: &'a Access,
+    /// Map axes that the constants alone use.
+    columns: Vec<usize>,
     /// The sizes of the data.
     sizes: Vec<i64>,
 }
@@ -56,18 +60,14 @@ impl<'a> Window<'a> {
             _ => return None,
         };
         let ((access, bounds), (factors, unbounded)) = (load(program, nest, data)?, load(program, nest, weights)?);
-        let single = !(0..nest.maps).any(|axis| factors.index.iter().any(|dim| dim.uses_axis(axis)));
+        let uses = |access: &Access, axis: usize| access.index.iter().any(|dim| dim.uses_axis(axis));
+        let columns: Vec<usize> = (0..nest.maps).filter(|axis| uses(factors, *axis)).collect();
+        let shared = columns.iter().any(|axis| uses(access, *axis));
         let known = nest.axes.iter().all(|axis| axis.extent.as_const().is_some_and(|extent| extent > 0));
         let sizes = program.buffer(access.buffer).dims.iter().map(Dim::as_const).collect::<Option<_>>()?;
-        (single && known && unbounded.is_empty()).then_some(Window {
-            nest,
-            data,
-            access,
-            bounds,
-            weights,
-            factors,
-            sizes,
-        })
+        let window = Window { nest, data, access, bounds, weights, factors, columns, sizes };
+        let few = window.product(window.columns.iter().copied()) <= RESULTS;
+        (few && known && !shared && unbounded.is_empty()).then_some(window)
     }
 
     /// The reduction axes that move along a dimension of the data with a map axis.
@@ -89,9 +89,14 @@ impl<'a> Window<'a> {
         axes.try_fold(1i64, |product, axis| product.checked_mul(self.extent(axis))).unwrap_or(i64::MAX)
     }
 
-    /// The instructions for a result in a column of its own.
+    /// The instructions for the results of a pixel in columns of their own.
     fn cost(&self) -> i64 {
         self.product(self.nest.maps..self.nest.axes.len())
+    }
+
+    /// The axes that become columns of products, with these taps.
+    fn columns<'b>(&'b self, taps: &'b [usize]) -> impl Iterator<Item = usize> + 'b {
+        taps.iter().chain(&self.columns).copied()
     }
 }
 
@@ -127,11 +132,12 @@ impl<'a> Spread<'a> {
         let indices = window.access.index.iter().zip(&window.sizes);
         let places = indices.map(|(index, size)| place(window, taps, index, *size)).collect::<Option<_>>()?;
         let mut spread = Spread { window, taps, places, cost: 0 };
-        let columns = window.product(taps.iter().copied());
+        let columns = window.product(window.columns(taps));
         let products = spread.dims().iter().try_fold(1i64, |n, (.., all)| n.checked_mul(*all))?;
-        let results = window.product(0..window.nest.maps);
-        let sums = products.checked_mul(window.cost() / columns)?.checked_mul((columns + VECTOR - 1) / VECTOR)?;
-        spread.cost = sums / columns / results + ADDITION * columns;
+        let vectors = (columns + VECTOR - 1) / VECTOR;
+        let sums = (products / columns).checked_mul(window.cost() / window.product(taps.iter().copied()))?;
+        let pixels = window.product((0..window.nest.maps).filter(|axis| !window.columns.contains(axis)));
+        spread.cost = sums.checked_mul(vectors)? / pixels + ADDITION * columns;
         let others = taps.len() < window.nest.axes.len() - window.nest.maps;
         (others && products <= PRODUCTS).then_some(spread)
     }
@@ -145,8 +151,8 @@ impl<'a> Spread<'a> {
                 Some((*before, *size, before.saturating_add(*size).saturating_add(*behind)))
             }
         });
-        let columns = self.taps.iter().map(|axis| (0, self.window.extent(*axis), self.window.extent(*axis)));
-        dims.chain(columns).collect()
+        let columns = self.window.columns(self.taps).map(|axis| self.window.extent(axis));
+        dims.chain(columns.map(|columns| (0, columns, columns))).collect()
     }
 
     /// The nests that compute the products, and the one that adds them.
@@ -164,11 +170,11 @@ impl<'a> Spread<'a> {
     fn products(&self, dims: &[(i64, i64, i64)], to: BufferId) -> Option<Nest> {
         let Window { nest, access, bounds, factors, .. } = self.window;
         let rest: Vec<usize> = (nest.maps..nest.axes.len()).filter(|axis| !self.taps.contains(axis)).collect();
-        let pixels = dims.len() - self.taps.len();
+        let columns: Vec<usize> = self.window.columns(self.taps).collect();
+        let pixels = dims.len() - columns.len();
         // What takes the place of every axis.
         let mut new = vec![None; nest.axes.len()];
-        let taps = self.taps.iter().zip(pixels..);
-        taps.chain(rest.iter().zip(dims.len()..)).for_each(|(old, axis)| new[*old] = Some(Dim::axis(axis)));
+        columns.iter().chain(&rest).zip(pixels..).for_each(|(old, axis)| new[*old] = Some(Dim::axis(axis)));
         let mut at = 0;
         let mut own = Vec::new();
         for place in &self.places {
@@ -224,8 +230,8 @@ impl<'a> Spread<'a> {
             Place::Row { axis } => Some(Some(Dim::axis(*axis))),
             Place::Pixel { before, .. } => Some(renamed(index, &new).map(|index| index + *before)),
         });
-        let taps = (nest.maps..nest.maps + self.taps.len()).map(|axis| Some(Dim::axis(axis)));
-        let access = Access { buffer: from, index: index.chain(taps).collect::<Option<_>>()? };
+        let columns = self.window.columns(self.taps).map(|axis| new.get(axis).cloned().flatten());
+        let access = Access { buffer: from, index: index.chain(columns).collect::<Option<_>>()? };
         let mut sums = Nest::clone(nest);
         let kept = |axis: &usize| *axis < nest.maps || self.taps.contains(axis);
         sums.axes = (0..nest.axes.len()).filter(kept).map(|axis| nest.axes[axis].clone()).collect();
