@@ -61,6 +61,8 @@ pub struct Block {
 /// How a load reads a row.
 struct Row {
     name: Ident,
+    /// From one element to the next.
+    step: usize,
     /// A condition that holds for the whole row or for none of it.
     guard: Option<Ident>,
 }
@@ -160,35 +162,35 @@ impl<'a> Nodes<'a> {
         if self.overwrites(param) {
             return Ok(None);
         }
-        let unit = stride(address, inner.axis).is_some_and(|s| s.is(1));
+        let step = stride(address, inner.axis).and_then(|s| s.as_usize());
         let uniform =
             bounds.iter().all(|bound| !bound.value.uses_axis(inner.axis) && !bound.limit.uses_axis(inner.axis));
         let hoistable = depends_on_hoisted_only(&self.physical.nodes, i, &self.physical.depends_on(&[inner.axis]));
-        let fits = inner.width.is_none_or(|width| width <= param.run());
         if !uniform || !hoistable || access.buffer == self.physical.target {
             return Ok(None);
         }
         if let Some(name) = self.laid_out(i, param, address, inner, block) {
-            return Ok(Some(Row { name, guard: self.guard(i, bounds, block) }));
+            return Ok(Some(Row { name, step: 1, guard: self.guard(i, bounds, block) }));
         }
-        if !unit || !fits {
-            return Ok(None);
-        }
+        let Some(step) = step.filter(|step| *step > 0) else { return Ok(None) };
         let (name, row) = (param.name.clone(), format_ident!("{}_{i}", param.name));
         let start = self.scope.index(&with_axis(address, inner.axis, &Dim::constant(0)));
         match inner.width {
             Some(width) if !param.is_slice() => {
-                let width = Literal::usize_unsuffixed(width);
-                block.before.extend(quote!(let #row = #name.row::<#width>(#start);));
+                // Elements at a distance lie in a longer row: every index is inside, as the optimiser sees.
+                let reach = width.checked_sub(1).and_then(|last| last.checked_mul(step)?.checked_add(1));
+                let Some(reach) = reach.filter(|reach| *reach <= param.run()) else { return Ok(None) };
+                let reach = Literal::usize_unsuffixed(reach);
+                block.before.extend(quote!(let #row = #name.row::<#reach>(#start);));
             }
-            _ if bounds.is_empty() => {
+            _ if step == 1 && bounds.is_empty() && inner.width.is_none_or(|width| width <= param.run()) => {
                 let width = self.width(inner);
                 block.before.extend(quote!(let #row = #name.span(#start, #width);));
                 block.spans.push(row.clone());
             }
             _ => return Ok(None),
         }
-        Ok(Some(Row { name: row, guard: self.guard(i, bounds, block) }))
+        Ok(Some(Row { name: row, step, guard: self.guard(i, bounds, block) }))
     }
 
     /// Lays out what is looked up along a row.
@@ -267,6 +269,8 @@ impl<'a> Nodes<'a> {
                 let (stored, guard) = match (row, inner) {
                     (Some(row), Some(inner)) => {
                         let (name, at) = (&row.name, &inner.name);
+                        let step = Literal::usize_unsuffixed(row.step);
+                        let at = if row.step == 1 { quote!(#at) } else { quote!(#at * #step) };
                         (quote!(#name.at(#at)), row.guard.as_ref().map(|guard| quote!(#guard)))
                     }
                     _ => (self.element(access.buffer, address, inner)?, self.condition(bounds)),

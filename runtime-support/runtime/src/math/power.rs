@@ -38,7 +38,21 @@ pub fn pow(x: f32, y: f32) -> f32 {
     let value = if x < 0.0 && !whole && x != f32::NEG_INFINITY { f32::NAN } else { signed };
     let value = if infinite && a == 1.0 { 1.0 } else { value };
     let value = if x.is_nan() || y.is_nan() { f32::NAN } else { value };
-    if y == 0.0 || x == 1.0 { 1.0 } else { value }
+    let value = if y == 0.0 || x == 1.0 { 1.0 } else { value };
+    simple(x, y, value)
+}
+
+/// The powers that take an instruction or two, else what is known otherwise: of a constant exponent one of them remains.
+#[inline(always)]
+fn simple(x: f32, y: f32, otherwise: f32) -> f32 {
+    // The roots of IEEE differ: sqrt(-0) is -0, sqrt(-inf) is NaN.
+    let root = if x < 0.0 && x != f32::NEG_INFINITY { f32::NAN } else { sqrt(x.abs()) };
+    let value = if y == 0.5 { root } else { otherwise };
+    let value = if y == -0.5 { 1.0 / root } else { value };
+    let value = if y == -1.0 { 1.0 / x } else { value };
+    let value = if y == 1.0 { x } else { value };
+    let value = if y == 2.0 { x * x } else { value };
+    if y == 3.0 { x * x * x } else { value }
 }
 
 /// Declares the remainder of one float type by long division of the mantissas, which is exact. `libm` has the same, with
