@@ -23,6 +23,7 @@ mod repeat_channels;
 mod scale_weights;
 mod select;
 mod spread_window;
+mod trim_windows;
 mod update;
 
 use super::Pass;
@@ -74,6 +75,11 @@ pub const PASSES: &[Pass<Program>] = &[
         name: "merge_columns",
         reason: "biases stand beside their products once nests are fused; parts of the result are views, as layouts say them",
         run: merge_columns::merge_columns,
+    },
+    Pass {
+        name: "trim_windows",
+        reason: "needs to know which sums are products; what is left is a window as any other",
+        run: trim_windows::trim_windows,
     },
     Pass {
         name: "spread_window",
