@@ -4,7 +4,7 @@ use super::{Bound, Contraction, RowAxis};
 use crate::math::{floor_div_usize, floor_mod_usize};
 
 /// Most rows of a window.
-pub(crate) const MOST_TAPS: usize = 8;
+pub(crate) const MOST_TAPS: usize = 9;
 
 /// A row of the window, or a tap of it, that is not in the padding.
 #[derive(Clone, Copy)]

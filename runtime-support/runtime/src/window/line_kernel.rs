@@ -52,19 +52,20 @@ pub(super) struct LineSet {
     /// Channels of a vector.
     pub cols: usize,
     /// By form: many outputs, few outputs.
-    kernels: [[LineKernel; 2]; 5],
+    kernels: [[LineKernel; 2]; 6],
 }
 
 impl LineSet {
     /// The kernel for a stride, a number of taps along the line, and a length of lines.
     pub fn kernel(&self, stride: usize, taps: usize, outputs: usize) -> Option<LineKernel> {
-        let [s1k3, s2k3, s1k5, s2k5, s1k7] = &self.kernels;
+        let [s1k3, s2k3, s1k5, s2k5, s1k7, s1k9] = &self.kernels;
         let [many, few] = match (stride, taps) {
             (1, 3) => s1k3,
             (2, 3) => s2k3,
             (1, 5) => s1k5,
             (2, 5) => s2k5,
             (1, 7) => s1k7,
+            (1, 9) => s1k9,
             _ => return None,
         };
         match outputs {
@@ -362,6 +363,10 @@ macro_rules! kernels {
                 [
             kernels!(@one $token, 1, 7, OUTPUTS, $attribute),
             kernels!(@one $token, 1, 7, FEW_OUTPUTS, $attribute),
+                ],
+                [
+            kernels!(@one $token, 1, 9, OUTPUTS, $attribute),
+            kernels!(@one $token, 1, 9, FEW_OUTPUTS, $attribute),
                 ],
             ],
         };

@@ -6,7 +6,7 @@ use crate::contraction::line::{Line, MOST_TAPS, TapAt};
 use core::mem::MaybeUninit;
 
 /// Floats of all copies.
-const COPY: usize = 3072;
+const COPY: usize = 3584;
 /// Bytes after which sets of the first-level cache repeat, and lines that a set holds: of most processors.
 const PERIOD: usize = 4096;
 const WAYS: usize = 8;
