@@ -219,12 +219,29 @@ impl Choosing {
                 self.relayout(program, nest, window.data, channel.unwrap_or(1), origins);
             }
             if let Some(order) = channels_last(program, nest, &window) {
+                self.computed_weights(program, nest, window.weights, origins);
                 return (Some(order), true);
             }
         }
         match self.wanted.get(&nest.store.buffer) {
             Some(order) => (Some(order.clone()), false),
             None => (follow(program, nest), reads_much(program, nest)),
+        }
+    }
+
+    /// Windows read weights that are computed as they read constants: channel by channel of a tap after the other.
+    fn computed_weights(
+        &mut self,
+        program: &mut Program,
+        nest: &mut Nest,
+        weights: Option<Node>,
+        origins: &[crate::graph::Origin],
+    ) {
+        let Some(load) = weights else { return };
+        let Some(Scalar::Load { access, .. }) = nest.nodes.get(load as usize) else { return };
+        let channel = access.index.iter().position(|dim| (0..nest.maps).any(|axis| dim.counts(axis)));
+        if let (Some(dim), None) = (channel, program.buffer(access.buffer).constant()) {
+            self.relayout(program, nest, load, dim, origins);
         }
     }
 

@@ -194,7 +194,10 @@ fn window(program: &mut Program, nest: &Nest, vectors: bool) -> Option<Kernel> {
     }
     kernel.epilogue = epilogue::find(program, &kernel, &description, vectors);
     if let Some(weights) = window.weights {
-        let packed = pack::depthwise(program, &kernel, &description)?;
+        let packed = match are_computed(program, &kernel, weights) {
+            true => pack::in_place(program, &kernel, &description)?,
+            false => pack::depthwise(program, &kernel, &description)?,
+        };
         kernel.kind = KernelKind::Window { op: window.op, weights: Some(weights), packed: Some(packed) };
     }
     Some(kernel)

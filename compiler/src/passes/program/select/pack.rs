@@ -58,6 +58,21 @@ pub(super) fn depthwise(program: &mut Program, kernel: &Kernel, description: &De
     Some(program.add_constant(&name, f32_tensor(packed)))
 }
 
+/// The buffer of depthwise weights that are computed as [tap][channel].
+pub(super) fn in_place(program: &Program, kernel: &Kernel, description: &Description) -> Option<BufferId> {
+    let KernelKind::Window { weights: Some(weights), .. } = &kernel.kind else { return None };
+    let source = kernel.buffer_of(*weights)?;
+    let buffer = program.buffer(source);
+    let mut stride = Dim::constant(1);
+    let in_order = description.taps.iter().chain(&description.columns).rev().all(|axis| {
+        let follows = axis.extent.is(1) || axis.strides.weights == stride;
+        stride = stride.clone() * &axis.extent;
+        follows
+    });
+    let whole = buffer.layout.offset.is(0) && description.weights_offset.is(0) && buffer.len() == stride;
+    (in_order && whole && buffer.element == ElementType::F32).then_some(source)
+}
+
 /// Element offsets in the weights of all points of some axes, slowest first.
 pub(super) fn flattened<'a>(axes: impl IntoIterator<Item = &'a KernelAxis>) -> Option<Vec<i64>> {
     let mut offsets = vec![0];
