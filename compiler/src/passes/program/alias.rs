@@ -72,21 +72,23 @@ fn moved(program: &Program, buffer: BufferId, view: &Layout) -> Option<Vec<(Buff
 }
 
 /// By buffer, the dimensions along which kernels want its elements next to each other: those that a product sums over, and
-/// the channels of a window.
+/// the channels of a window and of its weights.
 fn contiguous_dimensions(program: &Program, steps: &[Step]) -> BTreeMap<BufferId, Vec<usize>> {
     let mut needed: BTreeMap<BufferId, Vec<usize>> = BTreeMap::new();
     for step in steps {
         let StepKind::Nest(nest) = &step.kind else { continue };
         let product = recognise::product(program, nest).filter(|product| product.parts.contains(&Part::Column));
-        let (data, axes) = match (product, recognise::window(program, nest)) {
-            (Some(product), _) => (product.data, (nest.maps..nest.axes.len()).collect()),
-            (None, Some(window)) => (window.data, window.channels),
+        let (loads, axes) = match (product, recognise::window(program, nest)) {
+            (Some(product), _) => ([Some(product.data), None], (nest.maps..nest.axes.len()).collect()),
+            (None, Some(window)) => ([Some(window.data), window.weights], window.channels),
             (None, None) => continue,
         };
-        let Some(Scalar::Load { access, .. }) = nest.nodes.get(data as usize) else { continue };
-        let moving = |index: &Dim| axes.iter().any(|axis| index.counts(*axis));
-        let dims = access.index.iter().enumerate().filter(|(_, index)| moving(index));
-        needed.entry(access.buffer).or_default().extend(dims.map(|(dim, _)| dim));
+        for load in loads.into_iter().flatten() {
+            let Some(Scalar::Load { access, .. }) = nest.nodes.get(load as usize) else { continue };
+            let moving = |index: &Dim| axes.iter().any(|axis| index.counts(*axis));
+            let dims = access.index.iter().enumerate().filter(|(_, index)| moving(index));
+            needed.entry(access.buffer).or_default().extend(dims.map(|(dim, _)| dim));
+        }
     }
     needed
 }
