@@ -5,6 +5,7 @@ mod alias;
 mod blocks;
 mod cancel_reshapes;
 mod chain;
+mod divide_groups;
 mod divide_reductions;
 mod embed;
 mod fold_scale;
@@ -101,6 +102,11 @@ pub const PASSES: &[Pass<Program>] = &[
         name: "embed_parts",
         reason: "concatenations of what is no view itself cost nothing",
         run: embed::embed_parts,
+    },
+    Pass {
+        name: "divide_groups",
+        reason: "needs to know what lies side by side; what runs along channels becomes kernels",
+        run: divide_groups::divide_groups,
     },
     Pass {
         name: "merge_groups",
