@@ -224,9 +224,10 @@ pub mod run_time_batch {
                         [d0, 3],
                         #[inline(always)]
                         |[i0, i1]| {
+                            let x_0 = x.row::<4>(i0 * 6 + i1);
                             let y_row = y.row_mut::<2>(i0 * 6 + i1 * 2);
                             for j in 0..2usize {
-                                let v0 = x.at(i0 * 6 + i1 + j * 3);
+                                let v0 = x_0.at(j * 3);
                                 y_row.put(j, v0);
                             }
                         },
