@@ -132,14 +132,17 @@ impl<'a> Spread<'a> {
         let indices = window.access.index.iter().zip(&window.sizes);
         let places = indices.map(|(index, size)| place(window, taps, index, *size)).collect::<Option<_>>()?;
         let mut spread = Spread { window, taps, places, cost: 0 };
-        let columns = window.product(window.columns(taps));
         let products = spread.dims().iter().try_fold(1i64, |n, (.., all)| n.checked_mul(*all))?;
+        let others = taps.len() < window.nest.axes.len() - window.nest.maps;
+        if products > PRODUCTS || !others {
+            return None;
+        }
+        let columns = window.product(window.columns(taps));
         let vectors = (columns + VECTOR - 1) / VECTOR;
         let sums = (products / columns).checked_mul(window.cost() / window.product(taps.iter().copied()))?;
         let pixels = window.product((0..window.nest.maps).filter(|axis| !window.columns.contains(axis)));
         spread.cost = sums.checked_mul(vectors)? / pixels + ADDITION * columns;
-        let others = taps.len() < window.nest.axes.len() - window.nest.maps;
-        (others && products <= PRODUCTS).then_some(spread)
+        Some(spread)
     }
 
     /// The dimensions of the products: where those that are computed begin, how many these are, and the size.

@@ -3,7 +3,7 @@
 
 use super::blocks::split_nests;
 use crate::diag::Diagnostics;
-use crate::dim::{Atom, Dim, Interval};
+use crate::dim::{Atom, Dim, Interval, floor_div};
 use crate::options::{Kernels, Options};
 use crate::program::Program;
 use crate::program::nest::{Bound, Nest, Node, Scalar};
@@ -63,15 +63,17 @@ fn range_without(nest: &Nest, index: &Dim, axis: usize) -> Interval {
     })
 }
 
-/// The first iteration of an axis in which a bound may hold, and the one behind the last: `step * i + rest` is inside.
+/// The first iteration of an axis in which a bound may hold, and the one behind the last: `step * i + rest` is inside. Nothing
+/// where there is none.
 fn inside(step: i64, rest: Interval, limit: i64, count: i64) -> (i64, i64) {
-    let may = |i: &i64| {
-        let at = step.saturating_mul(*i);
-        at.saturating_add(rest.max) >= 0 && at.saturating_add(rest.min) < limit
+    // Upwards the values from -max to the last one, downwards from there to max.
+    let last = limit.saturating_sub(1).saturating_sub(rest.min);
+    let (low, high) = match step > 0 {
+        true => (floor_div(rest.max, step).saturating_neg(), floor_div(last, step)),
+        false => (floor_div(last, step.saturating_neg()).saturating_neg(), floor_div(rest.max, step.saturating_neg())),
     };
-    let first = (0..count).find(may).unwrap_or(count);
-    let behind = (first..count).rfind(may).map_or(first, |last| last + 1);
-    (first, behind)
+    let (first, behind) = (low.max(0), high.saturating_add(1).min(count));
+    if first < behind { (first, behind) } else { (0, 0) }
 }
 
 /// Without the places that see padding alone, and without bounds that always hold. `None` if there are none.
@@ -170,8 +172,9 @@ fn pieces(nest: &Nest, data: Node) -> Option<Vec<Nest>> {
         let needed = |part: &(i64, i64)| lines.iter().filter(|seen| seen.0 < part.1 && part.0 < seen.1).count() as i64;
         let remain: i64 = parts.iter().map(|part| needed(part) * (part.1 - part.0)).sum();
         let copies: i64 = parts.iter().map(needed).sum();
-        let worth =
-            remain * 100 <= rows * taps * REMAIN && copies <= taps * COPIES && parts.iter().all(|p| needed(p) > 0);
+        let worth = remain.saturating_mul(100) <= rows.saturating_mul(taps).saturating_mul(REMAIN)
+            && copies <= taps * COPIES
+            && parts.iter().all(|p| needed(p) > 0);
         worth.then_some((remain, row, parts))
     };
     let (_, row, parts) = bounds_of(nest, data).iter().filter_map(division).min_by_key(|(remain, ..)| *remain)?;
