@@ -90,8 +90,9 @@ for name in ("deeplabv3_mobilenet_v3_large", "fcn_resnet50"):
     model = lambda: torchvision.models.get_model(name, weights=None, weights_backbone=None)
     save(f"tv_{name}", lambda: Segmentation(model()), torch.zeros(1, 3, 256, 256))
 for name in TIMM.split():
-    size = timm.get_pretrained_cfg(name).input_size[-1]
-    save(f"timm_{name}", lambda: timm.create_model(name, pretrained=False), torch.zeros(1, 3, min(size, 384), min(size, 384)))
+    settings = timm.get_pretrained_cfg(name)
+    size = min(settings.input_size[-1], 384) if settings else 224
+    save(f"timm_{name}", lambda: timm.create_model(name, pretrained=False), torch.zeros(1, 3, size, size))
 
 TOKENS = torch.zeros(1, 64, dtype=torch.long)
 BASE = dict(hidden_size=256, num_hidden_layers=3, num_attention_heads=4, intermediate_size=1024, vocab_size=1000)
