@@ -3,18 +3,15 @@
 Needs torch, torchvision, timm, transformers and openvino: python more.py FOLDER [NAME...]
 """
 
-import sys
-
-import openvino as ov
 import timm
 import torch
 import torch.nn as nn
 import torchvision
 import transformers as T
 import transformers.masking_utils as masking
+from converted import save
 from more_networks import NETWORKS
 
-FOLDER, WANTED = sys.argv[1], sys.argv[2:]
 # The converter has no rule for the difference by which packed sequences are found; there are none here.
 masking.find_packed_sequence_indices = lambda positions: None
 T.logging.set_verbosity_error()
@@ -42,22 +39,6 @@ TIMM = """
     tnt_s_legacy_patch16_224 tresnet_l twins_svt_small visformer_small vit_relpos_small_patch16_224 vit_small_patch16_dinov3
     vit_tiny_r_s16_p8_224 vit_xsmall_patch16_clip_224 vitamin_small_224 wide_resnet50_2 xcit_tiny_12_p16_224
 """
-
-
-def save(name, make, *inputs):
-    """A network that is made only if it is wanted; what cannot be converted is reported."""
-    if WANTED and name not in WANTED:
-        return
-    torch.manual_seed(0)
-    try:
-        net = make().eval()
-        with torch.no_grad():
-            model = ov.convert_model(net, example_input=inputs if len(inputs) > 1 else inputs[0])
-        model.reshape({i: list(x.shape) for i, x in enumerate(inputs)})
-        ov.save_model(model, f"{FOLDER}/{name}.xml", compress_to_fp16=False)
-        print(name, flush=True)
-    except Exception as problem:
-        print(name, "failed:", str(problem)[:200].replace("\n", " "), flush=True)
 
 
 class Named(nn.Module):
@@ -108,6 +89,7 @@ DECODERS = {
     "Qwen3": dict(FEW_KEYS, head_dim=64),
     "Gemma": dict(FEW_KEYS, head_dim=64),
     "Gemma2": dict(FEW_KEYS, head_dim=64),
+    "Gemma3Text": dict(FEW_KEYS, head_dim=64),
     **{name: FEW_KEYS for name in "Mistral Qwen2 Phi Phi3 StableLm Olmo2 Cohere Granite Starcoder2".split()},
 }
 ENCODERS = {

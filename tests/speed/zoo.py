@@ -3,16 +3,13 @@
 Needs torch, torchvision, timm, transformers and openvino: python zoo.py FOLDER [NAME...]
 """
 
-import sys
-
-import openvino as ov
 import timm
 import torch
 import torch.nn as nn
 import torchvision
 import transformers as T
+from converted import save
 
-FOLDER, WANTED = sys.argv[1], sys.argv[2:]
 TORCHVISION = """
     resnet18 vgg11 squeezenet1_1 googlenet regnet_y_400mf mnasnet1_0 inception_v3 resnext50_32x4d
 """
@@ -30,22 +27,6 @@ TIMM = """
     swinv2_cr_tiny_224 tf_efficientnet_lite0 tf_mobilenetv3_large_minimal_100 tiny_vit_5m_224 tinynet_a tresnet_m
     twins_pcpvt_small visformer_tiny volo_d1_224 vovnet39a xception41 xcit_nano_12_p16_224
 """
-
-
-def save(name, make, *inputs):
-    """A network that is made only if it is wanted; what cannot be converted is reported."""
-    if WANTED and name not in WANTED:
-        return
-    torch.manual_seed(0)
-    try:
-        net = make().eval()
-        with torch.no_grad():
-            model = ov.convert_model(net, example_input=inputs if len(inputs) > 1 else inputs[0])
-        model.reshape({i: list(x.shape) for i, x in enumerate(inputs)})
-        ov.save_model(model, f"{FOLDER}/{name}.xml", compress_to_fp16=False)
-        print(name, flush=True)
-    except Exception as problem:
-        print(name, "failed:", str(problem)[:200].replace("\n", " "), flush=True)
 
 
 for name in TORCHVISION.split():

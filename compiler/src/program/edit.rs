@@ -1,6 +1,6 @@
 //! Surgery on nests: copying nodes of one nest into another under a change of axes.
 
-use super::nest::{Access, Bound, Nest, Node, Scalar};
+use super::nest::{Access, Axis, Bound, Nest, Node, Reduction, Scalar};
 use crate::dim::{Atom, Dim};
 
 /// Nodes being collected, each at most once.
@@ -93,6 +93,36 @@ pub fn reorder_axes(nest: &mut Nest, order: &[usize]) {
     replace_nodes(nest, nodes, &new);
     nest.store.index = store;
     nest.axes = order.iter().filter_map(|old| nest.axes.get(*old).cloned()).collect();
+}
+
+/// Counts along other axes: `axis` says what each becomes. Nodes keep their numbers.
+pub fn move_axes(nest: &mut Nest, axis: &dyn Fn(usize) -> Dim) {
+    let same: Vec<Node> = (0..nest.nodes.len() as Node).collect();
+    nest.nodes.iter_mut().for_each(|node| *node = renumber(node, &same, axis));
+    nest.store.index.iter_mut().for_each(|dim| *dim = renumber_dim(dim, &same, axis));
+}
+
+/// A reduction of results that parts of the nest's own reduction have: `parts` of them, which `load` reads with one more axis behind
+/// the map axes. What is made of the result stays.
+pub fn reduce_parts(nest: &Nest, reduction: Reduction, load: Access, parts: i64) -> Nest {
+    let mut nodes = Nodes::default();
+    let value = nodes.add(Scalar::Load { access: load, bounds: Vec::new(), otherwise: None });
+    // What uses another reduction axis is reduced already, and dropped.
+    let axis = |old: usize| Dim::axis(old.min(nest.maps));
+    let new = nodes.copy(nest, &axis, &mut |_, _, _| None);
+    let mut axes: Vec<Axis> = nest.axes.iter().take(nest.maps).cloned().collect();
+    axes.push(Axis { extent: Dim::constant(parts) });
+    let index = nest.store.index.iter().map(|dim| renumber_dim(dim, &new, &axis)).collect();
+    let mut whole = Nest {
+        axes,
+        maps: nest.maps,
+        result: new.get(nest.result as usize).copied().unwrap_or(value),
+        nodes: nodes.list,
+        reduction: Some(Reduction { value, ..reduction }),
+        store: Access { buffer: nest.store.buffer, index },
+    };
+    prune(&mut whole);
+    whole
 }
 
 /// Drops nodes on which neither result nor reduction depends.

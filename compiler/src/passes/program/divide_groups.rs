@@ -5,8 +5,8 @@ use super::blocks::split_nests;
 use crate::diag::Diagnostics;
 use crate::dim::Dim;
 use crate::options::{Kernels, Options};
-use crate::program::edit::{Nodes, prune, renumber_dim};
-use crate::program::nest::{Access, Axis, Nest, Node, ReduceFn, Reduction, Scalar};
+use crate::program::edit::{Nodes, prune, reduce_parts, renumber_dim};
+use crate::program::nest::{Access, Axis, Nest, ReduceFn, Reduction, Scalar};
 use crate::program::{BufferId, Program, Role, scalar_types};
 
 /// Neighbours, at most: more fill vectors themselves.
@@ -111,7 +111,12 @@ impl Groups {
         let buffer =
             program.add_buffer(&name, types.get(self.reduction.value as usize)?.element(), dims, Role::Temporary);
         before.push(self.part(&part, axes, row(buffer)));
-        Some((before, self.whole(nest, buffer)))
+        let index = (0..nest.maps).map(|axis| match axis {
+            _ if axis == self.group => Dim::axis(axis) * self.neighbours + Dim::axis(nest.maps),
+            _ => Dim::axis(axis),
+        });
+        let load = Access { buffer, index: index.collect() };
+        Some((before, reduce_parts(nest, self.reduction, load, self.neighbours)))
     }
 
     /// An index of a group, by neighbours.
@@ -149,32 +154,5 @@ impl Groups {
         let mut part = Nest { axes, maps: nest.maps, nodes: nodes.list, reduction, result, store };
         prune(&mut part);
         part
-    }
-
-    /// The reduction of the neighbours of a group, and what is made of it.
-    fn whole(&self, nest: &Nest, from: BufferId) -> Nest {
-        let index = (0..nest.maps).map(|axis| match axis {
-            _ if axis == self.group => Dim::axis(axis) * self.neighbours + Dim::axis(nest.maps),
-            _ => Dim::axis(axis),
-        });
-        let load = Access { buffer: from, index: index.collect() };
-        let mut nodes = Nodes::default();
-        let value: Node = nodes.add(Scalar::Load { access: load, bounds: Vec::new(), otherwise: None });
-        // What uses another reduction axis is reduced already, and dropped.
-        let axis = |old: usize| Dim::axis(old.min(nest.maps));
-        let new = nodes.copy(nest, &axis, &mut |_, _, _| None);
-        let mut axes: Vec<Axis> = nest.axes.iter().take(nest.maps).cloned().collect();
-        axes.push(Axis { extent: Dim::constant(self.neighbours) });
-        let index = nest.store.index.iter().map(|dim| renumber_dim(dim, &new, &axis)).collect();
-        let mut whole = Nest {
-            axes,
-            maps: nest.maps,
-            result: new.get(nest.result as usize).copied().unwrap_or(value),
-            nodes: nodes.list,
-            reduction: Some(Reduction { value, ..self.reduction }),
-            store: Access { buffer: nest.store.buffer, index },
-        };
-        prune(&mut whole);
-        whole
     }
 }

@@ -4,7 +4,7 @@ use super::blocks::split_nests;
 use crate::diag::Diagnostics;
 use crate::dim::Dim;
 use crate::options::{Kernels, Options};
-use crate::program::edit::{Nodes, prune, renumber_dim};
+use crate::program::edit::{Nodes, prune, reduce_parts};
 use crate::program::nest::{Access, Axis, Nest, Reduction, Scalar};
 use crate::program::{Program, Role, scalar_types};
 
@@ -61,7 +61,8 @@ impl Division {
         let buffer = program.add_buffer(&name, element, dims, Role::Temporary);
         let index = (0..=nest.maps).map(Dim::axis).collect();
         let access = Access { buffer, index };
-        Some((vec![self.part(nest, access.clone())], self.whole(nest, access)))
+        let whole = reduce_parts(nest, self.reduction, access.clone(), self.parts);
+        Some((vec![self.part(nest, access)], whole))
     }
 
     /// The reductions of the parts: one more map axis, and the rest of the divided axis.
@@ -84,28 +85,6 @@ impl Division {
         let mut part = Nest { axes, maps: nest.maps + 1, nodes: nodes.list, reduction, result, store };
         prune(&mut part);
         part
-    }
-
-    /// The reduction of what the parts give, and what is made of it.
-    fn whole(&self, nest: &Nest, load: Access) -> Nest {
-        let mut nodes = Nodes::default();
-        let value = nodes.add(Scalar::Load { access: load, bounds: Vec::new(), otherwise: None });
-        // What uses another reduction axis is reduced already, and dropped.
-        let axis = |old: usize| Dim::axis(old.min(nest.maps));
-        let new = nodes.copy(nest, &axis, &mut |_, _, _| None);
-        let mut axes: Vec<Axis> = nest.axes.iter().take(nest.maps).cloned().collect();
-        axes.push(Axis { extent: Dim::constant(self.parts) });
-        let index = nest.store.index.iter().map(|dim| renumber_dim(dim, &new, &axis)).collect();
-        let mut whole = Nest {
-            axes,
-            maps: nest.maps,
-            result: new.get(nest.result as usize).copied().unwrap_or(value),
-            nodes: nodes.list,
-            reduction: Some(Reduction { value, ..self.reduction }),
-            store: Access { buffer: nest.store.buffer, index },
-        };
-        prune(&mut whole);
-        whole
     }
 }
 

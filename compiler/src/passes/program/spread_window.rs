@@ -4,9 +4,10 @@
 use super::blocks::split_nests;
 use super::pad_data::{borders, sides};
 use crate::diag::Diagnostics;
-use crate::dim::{Atom, Dim};
+use crate::dim::Dim;
 use crate::element::ElementType;
 use crate::options::{Kernels, Options};
+use crate::program::edit::{prune, renumber_dim};
 use crate::program::nest::{Access, Axis, Binary, Bound, Const, Nest, Node, ReduceFn, Reduction, Scalar};
 use crate::program::{BufferId, Program, Role};
 
@@ -38,10 +39,8 @@ pub fn spread_window(program: &mut Program, options: &Options, _: &mut Diagnosti
 /// A sum of products of data and constants.
 struct Window<'a> {
     nest: &'a Nest,
-    data: Node,
     access: &'a Access,
     bounds: &'a [Bound],
-    weights: Node,
     factors: &'a Access,
     /// Map axes that the constants alone use.
     columns: Vec<usize>,
@@ -65,7 +64,7 @@ impl<'a> Window<'a> {
         let shared = columns.iter().any(|axis| uses(access, *axis));
         let known = nest.axes.iter().all(|axis| axis.extent.as_const().is_some_and(|extent| extent > 0));
         let sizes = program.buffer(access.buffer).dims.iter().map(Dim::as_const).collect::<Option<_>>()?;
-        let window = Window { nest, data, access, bounds, weights, factors, columns, sizes };
+        let window = Window { nest, access, bounds, factors, columns, sizes };
         let few = window.product(window.columns.iter().copied()) <= RESULTS;
         (few && known && !shared && unbounded.is_empty()).then_some(window)
     }
@@ -224,7 +223,7 @@ impl<'a> Spread<'a> {
 
     /// The results: sums of the products of every tap.
     fn sums(&self, from: BufferId) -> Option<Nest> {
-        let Window { nest, data, access, weights, .. } = self.window;
+        let Window { nest, access, .. } = self.window;
         let mut new: Vec<Option<Dim>> =
             (0..nest.axes.len()).map(|axis| (axis < nest.maps).then(|| Dim::axis(axis))).collect();
         self.taps.iter().zip(nest.maps..).for_each(|(old, axis)| new[*old] = Some(Dim::axis(axis)));
@@ -238,12 +237,9 @@ impl<'a> Spread<'a> {
         let mut sums = Nest::clone(nest);
         let kept = |axis: &usize| *axis < nest.maps || self.taps.contains(axis);
         sums.axes = (0..nest.axes.len()).filter(kept).map(|axis| nest.axes[axis].clone()).collect();
-        // Nothing uses the loads any more.
-        for node in [*data, *weights] {
-            *sums.nodes.get_mut(node as usize)? = Scalar::Const(Const::F32(0.0));
-        }
         let value = nest.reduction?.value;
         *sums.nodes.get_mut(value as usize)? = Scalar::Load { access, bounds: Vec::new(), otherwise: None };
+        prune(&mut sums);
         Some(sums)
     }
 }
@@ -266,11 +262,6 @@ fn place(window: &Window, taps: &[usize], index: &Dim, size: i64) -> Option<Plac
 
 /// An index with other axes. None if it uses one that has no place.
 fn renamed(index: &Dim, new: &[Option<Dim>]) -> Option<Dim> {
-    let to = |atom: &Atom| match atom {
-        Atom::Axis(axis) => new.get(*axis as usize).cloned().flatten(),
-        _ => None,
-    };
-    let mut known = true;
-    index.for_each_atom(&mut |atom| known &= !matches!(atom, Atom::Axis(_)) || to(atom).is_some());
-    known.then(|| index.substitute(&to))
+    let known = (0..new.len()).all(|axis| new[axis].is_some() || !index.uses_axis(axis));
+    known.then(|| renumber_dim(index, &[], &|axis| new.get(axis).cloned().flatten().unwrap_or_default()))
 }

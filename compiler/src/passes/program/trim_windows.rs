@@ -6,6 +6,7 @@ use crate::diag::Diagnostics;
 use crate::dim::{Atom, Dim, Interval, floor_div};
 use crate::options::{Kernels, Options};
 use crate::program::Program;
+use crate::program::edit::move_axes;
 use crate::program::nest::{Bound, Nest, Node, Scalar};
 use crate::program::recognise;
 
@@ -55,10 +56,10 @@ fn extent(nest: &Nest, axis: usize) -> i64 {
     nest.axes.get(axis).and_then(|axis| axis.extent.as_const()).unwrap_or(1)
 }
 
-/// The values of an index where one axis is zero and others have their ranges.
-fn range_without(nest: &Nest, index: &Dim, axis: usize) -> Interval {
-    index.without(axis).range_with(&|atom| match atom {
-        Atom::Axis(other) => Interval { min: 0, max: extent(nest, *other as usize) - 1 },
+/// The values of an index where axes have their ranges.
+fn range(nest: &Nest, index: &Dim) -> Interval {
+    index.range_with(&|atom| match atom {
+        Atom::Axis(axis) => Interval { min: 0, max: extent(nest, *axis as usize) - 1 },
         _ => Interval { min: i64::MIN, max: i64::MAX },
     })
 }
@@ -84,7 +85,7 @@ fn trimmed(nest: &Nest, data: Node) -> Option<Nest> {
         let ranges = bounds_of(nest, data).iter().filter_map(|bound| {
             let step = bound.value.coefficient(axis).filter(|step| *step != 0)?;
             let limit = bound.limit.as_const()?;
-            Some(inside(step, range_without(nest, &bound.value, axis), limit, extent(nest, axis)))
+            Some(inside(step, range(nest, &bound.value.without(axis)), limit, extent(nest, axis)))
         });
         let (first, behind) = ranges.fold((0, extent(nest, axis)), |a, b| (a.0.max(b.0), a.1.min(b.1)));
         if first < behind && behind - first < extent(nest, axis) {
@@ -97,38 +98,20 @@ fn trimmed(nest: &Nest, data: Node) -> Option<Nest> {
 
 /// Some iterations of an axis.
 fn part(nest: &Nest, axis: usize, (first, behind): (i64, i64)) -> Nest {
-    let moved = |dim: &Dim| {
-        dim.substitute(&|atom| match atom {
-            Atom::Axis(own) if *own as usize == axis => Some(Dim::axis(axis) + first),
-            _ => None,
-        })
-    };
-    let mut out = nest.clone();
-    for node in &mut out.nodes {
-        match node {
-            Scalar::Index(dim) => *dim = moved(dim),
-            Scalar::Load { access, bounds, .. } => {
-                access.index.iter_mut().for_each(|dim| *dim = moved(dim));
-                for bound in bounds {
-                    (bound.value, bound.limit) = (moved(&bound.value), moved(&bound.limit));
-                }
-            }
-            _ => {}
-        }
-    }
-    out.store.index.iter_mut().for_each(|dim| *dim = moved(dim));
-    if let Some(axis) = out.axes.get_mut(axis) {
+    let mut part = nest.clone();
+    move_axes(&mut part, &|old| if old == axis { Dim::axis(old) + first } else { Dim::axis(old) });
+    if let Some(axis) = part.axes.get_mut(axis) {
         axis.extent = Dim::constant(behind - first);
     }
-    out
+    part
 }
 
 /// Without the bounds of the data that always hold.
 fn without_bounds(mut nest: Nest, data: Node) -> Nest {
     let whole = nest.clone();
     let holds = |bound: &Bound| {
-        let range = range_without(&whole, &bound.value, usize::MAX);
-        range.min >= 0 && bound.limit.as_const().is_some_and(|limit| range.max < limit)
+        let values = range(&whole, &bound.value);
+        values.min >= 0 && bound.limit.as_const().is_some_and(|limit| values.max < limit)
     };
     if let Some(Scalar::Load { bounds, otherwise, .. }) = nest.nodes.get_mut(data as usize) {
         bounds.retain(|bound| !holds(bound));
@@ -145,42 +128,46 @@ fn pieces(nest: &Nest, data: Node) -> Option<Vec<Nest>> {
     if products < MANY {
         return None;
     }
-    let division = |bound: &Bound| {
-        let only = |mut axes: std::ops::Range<usize>| {
-            let first = axes.find(|axis| bound.value.uses_axis(*axis))?;
-            axes.all(|axis| !bound.value.uses_axis(axis)).then_some(first)
-        };
-        let (row, tap) = (only(0..nest.maps)?, only(nest.maps..nest.axes.len())?);
-        let (rows, taps) = (extent(nest, row), extent(nest, tap));
-        let (step, dilation) = (bound.value.coefficient(row)?, bound.value.coefficient(tap)?);
-        let (limit, rest) = (bound.limit.as_const()?, bound.value.without(row).without(tap).as_const()?);
-        // Windows that reach less far miss less than a quarter.
-        let reach = dilation.checked_abs()?.checked_mul(taps - 1)?.checked_mul(2)?;
-        if taps > MOST_TAPS || reach < rows.checked_mul(step.checked_abs()?)? {
-            return None;
-        }
-        // The lines that each place sees.
-        let lines = (0..taps).map(|tap| {
-            let at = dilation.checked_mul(tap)?.checked_add(rest)?;
-            Some(inside(step, Interval { min: at, max: at }, limit, rows))
-        });
-        let lines: Vec<(i64, i64)> = lines.collect::<Option<_>>()?;
-        let mut cuts: Vec<i64> = lines.iter().flat_map(|(first, behind)| [*first, *behind]).chain([0, rows]).collect();
-        cuts.sort_unstable();
-        cuts.dedup();
-        let parts: Vec<(i64, i64)> = cuts.windows(2).map(|pair| (pair[0], pair[1])).collect();
-        let needed = |part: &(i64, i64)| lines.iter().filter(|seen| seen.0 < part.1 && part.0 < seen.1).count() as i64;
-        let remain: i64 = parts.iter().map(|part| needed(part) * (part.1 - part.0)).sum();
-        let copies: i64 = parts.iter().map(needed).sum();
-        let worth = remain.saturating_mul(100) <= rows.saturating_mul(taps).saturating_mul(REMAIN)
-            && copies <= taps * COPIES
-            && parts.iter().all(|p| needed(p) > 0);
-        worth.then_some((remain, row, parts))
-    };
-    let (_, row, parts) = bounds_of(nest, data).iter().filter_map(division).min_by_key(|(remain, ..)| *remain)?;
+    let (_, row, parts) =
+        bounds_of(nest, data).iter().filter_map(|bound| division(nest, bound)).min_by_key(|(remain, ..)| *remain)?;
     let pieces = parts.into_iter().map(|range| {
         let piece = part(nest, row, range);
         trimmed(&piece, data).unwrap_or_else(|| without_bounds(piece, data))
     });
     Some(pieces.collect())
+}
+
+/// How a bound divides lines: the products that remain, the axis of the lines, and ranges of lines that see the same places. `None`
+/// where that saves little.
+fn division(nest: &Nest, bound: &Bound) -> Option<(i64, usize, Vec<(i64, i64)>)> {
+    let only = |mut axes: std::ops::Range<usize>| {
+        let first = axes.find(|axis| bound.value.uses_axis(*axis))?;
+        axes.all(|axis| !bound.value.uses_axis(axis)).then_some(first)
+    };
+    let (row, tap) = (only(0..nest.maps)?, only(nest.maps..nest.axes.len())?);
+    let (rows, taps) = (extent(nest, row), extent(nest, tap));
+    let (step, dilation) = (bound.value.coefficient(row)?, bound.value.coefficient(tap)?);
+    let (limit, rest) = (bound.limit.as_const()?, bound.value.without(row).without(tap).as_const()?);
+    // Windows that reach less far miss less than a quarter.
+    let reach = dilation.checked_abs()?.checked_mul(taps - 1)?.checked_mul(2)?;
+    if taps > MOST_TAPS || reach < rows.checked_mul(step.checked_abs()?)? {
+        return None;
+    }
+    // The lines that each place sees.
+    let lines = (0..taps).map(|tap| {
+        let at = dilation.checked_mul(tap)?.checked_add(rest)?;
+        Some(inside(step, Interval { min: at, max: at }, limit, rows))
+    });
+    let lines: Vec<(i64, i64)> = lines.collect::<Option<_>>()?;
+    let mut cuts: Vec<i64> = lines.iter().flat_map(|(first, behind)| [*first, *behind]).chain([0, rows]).collect();
+    cuts.sort_unstable();
+    cuts.dedup();
+    let parts: Vec<(i64, i64)> = cuts.windows(2).map(|pair| (pair[0], pair[1])).collect();
+    let needed = |part: &(i64, i64)| lines.iter().filter(|seen| seen.0 < part.1 && part.0 < seen.1).count() as i64;
+    let remain: i64 = parts.iter().map(|part| needed(part) * (part.1 - part.0)).sum();
+    let copies: i64 = parts.iter().map(needed).sum();
+    let worth = remain.saturating_mul(100) <= rows.saturating_mul(taps).saturating_mul(REMAIN)
+        && copies <= taps * COPIES
+        && parts.iter().all(|p| needed(p) > 0);
+    worth.then_some((remain, row, parts))
 }
