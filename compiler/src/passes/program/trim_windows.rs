@@ -128,8 +128,8 @@ fn pieces(nest: &Nest, data: Node) -> Option<Vec<Nest>> {
     if products < MANY {
         return None;
     }
-    let (_, row, parts) =
-        bounds_of(nest, data).iter().filter_map(|bound| division(nest, bound)).min_by_key(|(remain, ..)| *remain)?;
+    let divisions = bounds_of(nest, data).iter().filter_map(|bound| division(nest, bound));
+    let Division { row, parts, .. } = divisions.min_by_key(|division| division.remain)?;
     let pieces = parts.into_iter().map(|range| {
         let piece = part(nest, row, range);
         trimmed(&piece, data).unwrap_or_else(|| without_bounds(piece, data))
@@ -137,9 +137,17 @@ fn pieces(nest: &Nest, data: Node) -> Option<Vec<Nest>> {
     Some(pieces.collect())
 }
 
-/// How a bound divides lines: the products that remain, the axis of the lines, and ranges of lines that see the same places. `None`
-/// where that saves little.
-fn division(nest: &Nest, bound: &Bound) -> Option<(i64, usize, Vec<(i64, i64)>)> {
+/// How lines are divided.
+struct Division {
+    /// Places of a line of the window, for all lines.
+    remain: i64,
+    /// The axis of the lines, and ranges of it that see the same places.
+    row: usize,
+    parts: Vec<(i64, i64)>,
+}
+
+/// How a bound divides lines. `None` where that saves little.
+fn division(nest: &Nest, bound: &Bound) -> Option<Division> {
     let only = |mut axes: std::ops::Range<usize>| {
         let first = axes.find(|axis| bound.value.uses_axis(*axis))?;
         axes.all(|axis| !bound.value.uses_axis(axis)).then_some(first)
@@ -169,5 +177,5 @@ fn division(nest: &Nest, bound: &Bound) -> Option<(i64, usize, Vec<(i64, i64)>)>
     let worth = remain.saturating_mul(100) <= rows.saturating_mul(taps).saturating_mul(REMAIN)
         && copies <= taps * COPIES
         && parts.iter().all(|p| needed(p) > 0);
-    worth.then_some((remain, row, parts))
+    worth.then_some(Division { remain, row, parts })
 }
