@@ -101,6 +101,52 @@ fn functions_are_short() {
     report(problems);
 }
 
+/// Functions that are neither generic nor have an `inline` attribute, in code that is not for tests.
+#[derive(Default)]
+struct Eager(Vec<String>);
+
+impl Eager {
+    fn check(&mut self, attributes: &[syn::Attribute], signature: &syn::Signature) {
+        let generic = signature.generics.type_params().next().is_some()
+            || signature.inputs.iter().any(|input| match input {
+                syn::FnArg::Typed(input) => matches!(*input.ty, syn::Type::ImplTrait(_)),
+                syn::FnArg::Receiver(_) => false,
+            });
+        if !generic && !attributes.iter().any(|attribute| attribute.path().is_ident("inline")) {
+            self.0.push(signature.ident.to_string());
+        }
+    }
+}
+
+impl<'ast> Visit<'ast> for Eager {
+    fn visit_item_fn(&mut self, item: &'ast syn::ItemFn) {
+        self.check(&item.attrs, &item.sig);
+    }
+
+    fn visit_impl_item_fn(&mut self, item: &'ast syn::ImplItemFn) {
+        self.check(&item.attrs, &item.sig);
+    }
+
+    fn visit_item_mod(&mut self, item: &'ast syn::ItemMod) {
+        if item.ident != "tests" {
+            syn::visit::visit_item_mod(self, item);
+        }
+    }
+}
+
+#[test]
+fn calls_are_compiled_where_models_call_them() {
+    let (mut problems, mut seen) = (Vec::new(), 0);
+    for (path, text) in sources().into_iter().filter(|(path, _)| path.contains("runtime/src/calls/")) {
+        let mut eager = Eager::default();
+        eager.visit_file(&syn::parse_file(&text).unwrap_or_else(|error| panic!("{path}: {error}")));
+        problems.extend(eager.0.iter().map(|name| format!("{path}: `{name}` is compiled for every model")));
+        seen += 1;
+    }
+    assert!(seen > 10, "the calls were not found");
+    report(problems);
+}
+
 /// Whether a line of code (not of a comment or a string about it) has the keyword.
 fn has_unsafe(line: &str) -> bool {
     let code = line.split("//").next().unwrap_or_default();

@@ -3,6 +3,9 @@
 //! Every function takes the same [`Arguments`], so that generated code and the interpreter call the very same code. Tensors
 //! are row-major and compact in their actual dimensions. No function panics or allocates: working memory is among the
 //! results. A tensor of another element type than a function expects counts as empty.
+//!
+//! Few models call any of them: all are `#[inline]`, or generic, so that each is compiled where a model calls it and costs
+//! no other build.
 
 pub mod boxes;
 pub mod find;

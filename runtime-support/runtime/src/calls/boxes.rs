@@ -20,6 +20,7 @@ pub use pyramid::feature_pyramid;
 pub use suppression::non_max_suppression;
 
 /// A limit: nothing where it is negative, and no limit where it does not fit.
+#[inline]
 fn limit(number: i64) -> usize {
     usize::try_from(number.max(0)).unwrap_or(usize::MAX)
 }

@@ -3,6 +3,7 @@ use super::Arguments;
 use crate::blocks::blocks_mut;
 
 /// Positions of the elements of input 0 (u8) that are not zero, in row-major order: output 0 (i64) is `[rank, size 0]`.
+#[inline]
 pub fn non_zero(arguments: Arguments<'_>) {
     let x = arguments.input(0);
     let flags = x.get::<u8>();

@@ -6,6 +6,7 @@ use crate::blocks::{blocks, blocks_mut};
 /// A matrix without inverse gives infinities and NaN.
 ///
 /// Integers: 1 to invert the transposed matrices.
+#[inline]
 pub fn inverse(mut arguments: Arguments<'_>) {
     match arguments.input(0).elements {
         Elements::F32(x) => inverse_of(x, &mut arguments, f64::from, |value| value as f32),
@@ -40,6 +41,7 @@ fn inverse_of<T: Element>(x: &[T], arguments: &mut Arguments<'_>, widen: fn(T) -
 }
 
 /// Makes `column` that of the identity: the row with the largest element there becomes the pivot.
+#[inline]
 fn eliminate(rows: &mut [f64], n: usize, column: usize) {
     let (mut pivot, mut largest) = (column, -1.0);
     for (i, row) in blocks(rows, 2 * n).enumerate().skip(column) {

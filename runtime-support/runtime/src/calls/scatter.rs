@@ -4,6 +4,7 @@ use crate::blocks::{blocks, blocks_mut};
 
 /// For every place, the last update that goes there: output 0 (i32), -1 where there is none. Input 0 (i64) holds the place of
 /// every update; places outside count as none.
+#[inline]
 pub fn last_writers(arguments: Arguments<'_>) {
     let places = arguments.input(0).get::<i64>();
     let Some(out) = arguments.outputs.first_mut() else { return };
@@ -33,6 +34,7 @@ enum Reduction {
 /// Integers: elements of one block; reduction (0 sum, 1 difference, 2 product, 3 minimum, 4 maximum, 5 mean, rounded to minus
 /// infinity for integers); 1 to combine with the data, 0 to replace it by the combined updates. Output 1 (i32) is working
 /// memory: one element per place.
+#[inline]
 pub fn scatter_reduce(mut arguments: Arguments<'_>) {
     match (arguments.input(0).elements, arguments.input(2).elements) {
         (Elements::F32(data), Elements::F32(updates)) => scatter_of(data, updates, &mut arguments),
@@ -54,15 +56,19 @@ trait Number: Element + PartialOrd {
 macro_rules! integer {
     ($($ty:ty),*) => {$(
         impl Number for $ty {
+            #[inline]
             fn plus(self, other: Self) -> Self {
                 self.wrapping_add(other)
             }
+            #[inline]
             fn minus(self, other: Self) -> Self {
                 self.wrapping_sub(other)
             }
+            #[inline]
             fn times(self, other: Self) -> Self {
                 self.wrapping_mul(other)
             }
+            #[inline]
             fn over(self, count: i32) -> Self {
                 self.checked_div_euclid(<$ty>::from(count)).unwrap_or(0)
             }
@@ -72,15 +78,19 @@ macro_rules! integer {
 macro_rules! float {
     ($($ty:ty),*) => {$(
         impl Number for $ty {
+            #[inline]
             fn plus(self, other: Self) -> Self {
                 self + other
             }
+            #[inline]
             fn minus(self, other: Self) -> Self {
                 self - other
             }
+            #[inline]
             fn times(self, other: Self) -> Self {
                 self * other
             }
+            #[inline]
             fn over(self, count: i32) -> Self {
                 self / count as $ty
             }

@@ -4,6 +4,7 @@ use super::Arguments;
 use core::ops::Range;
 
 /// Reads sizes from an i64 tensor: size `i` is element `i`, 0 if it is negative.
+#[inline]
 pub fn read_sizes(arguments: Arguments<'_>) {
     let values = arguments.input(0).get::<i64>();
     for (size, value) in arguments.sizes.iter_mut().zip(values) {
@@ -13,6 +14,7 @@ pub fn read_sizes(arguments: Arguments<'_>) {
 
 /// Sets run-time size `at` to what a function found. A size outside `min..=max` is clamped, so that the rest of the run
 /// stays inside its memory, and remembered behind the sizes: `[.., 1 + at, found]`, for the error that the run returns.
+#[inline]
 pub fn set_size(dims: &mut [usize], at: usize, found: usize, min: usize, max: usize) {
     let size = found.clamp(min, max.max(min));
     if let Some(slot) = dims.get_mut(at) {
@@ -28,6 +30,7 @@ pub fn set_size(dims: &mut [usize], at: usize, found: usize, min: usize, max: us
 
 /// The same for a size that shares a capacity with those `before` it, which are set: it is not larger than what these
 /// leave. A size of zero leaves everything.
+#[inline]
 pub fn set_shared_size(dims: &mut [usize], before: Range<usize>, found: usize, max: usize, capacity: usize) {
     let at = before.end;
     let room = dims.get(before).unwrap_or(&[]).iter().fold(capacity, |room, size| room / (*size).max(1));

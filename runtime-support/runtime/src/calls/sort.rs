@@ -22,6 +22,7 @@ pub fn sort_by(order: &mut [i32], scratch: &mut [i32], before: impl Fn(i32, i32)
     }
 }
 
+#[inline]
 fn merge(left: &[i32], right: &[i32], out: &mut [i32], before: impl Fn(i32, i32) -> bool) {
     let (mut left, mut right) = (left.iter().copied().peekable(), right.iter().copied().peekable());
     for slot in out {
@@ -41,6 +42,7 @@ const INSERTED: usize = 32;
 ///
 /// Integers: axis; 1 for the smallest instead of the largest; 1 to order positions ascending instead of by value. Output 1
 /// (i32) is working memory: twice the size of the axis. Of equal elements the first ones win.
+#[inline]
 pub fn top_k(mut arguments: Arguments<'_>) {
     match arguments.input(0).elements {
         Elements::F32(x) => top_k_of(x, &mut arguments),
@@ -91,6 +93,7 @@ fn ascending(order: &mut [i32], scratch: &mut [i32]) {
 }
 
 /// Puts the first `k` of all positions of `order` at its start, in order; how many there are.
+#[inline]
 fn select(order: &mut [i32], spare: &mut [i32], k: usize, before: impl Fn(i32, i32) -> bool) -> usize {
     let count = order.len();
     if k > INSERTED {
@@ -122,6 +125,7 @@ fn select(order: &mut [i32], spare: &mut [i32], k: usize, before: impl Fn(i32, i
 
 /// The same for many: twice as many as are wanted are collected, sorted, and cut, and the worst of the others is what the next
 /// ones must come before.
+#[inline]
 fn select_many(order: &mut [i32], spare: &mut [i32], k: usize, before: &impl Fn(i32, i32) -> bool) -> usize {
     let count = order.len();
     let room = k.saturating_mul(2);

@@ -5,6 +5,7 @@ use super::sort::sort_by;
 /// Gives every empty row of a sparse matrix an element. Input 0 (i64) is the row of every element. Outputs, by the new elements
 /// in the order of their rows: 0 (i64) the element that it was, -1 for a new one; 1 (i64) its row; by row: 2 (u8) whether it
 /// was empty. Size 0 is the number of elements. Output 3 (i32) is working memory: twice the number of old elements.
+#[inline]
 pub fn fill_empty_rows(arguments: Arguments<'_>) {
     let rows = arguments.input(0).get::<i64>();
     let [source, row, empty, order, ..] = arguments.outputs else { return };

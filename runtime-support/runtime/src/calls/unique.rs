@@ -8,6 +8,7 @@ use core::cmp::Ordering;
 /// the number of rows.
 ///
 /// Integers: 1 to number kinds in ascending order, 0 in the order of their first rows.
+#[inline]
 pub fn unique(mut arguments: Arguments<'_>) {
     match arguments.input(0).elements {
         Elements::F32(x) => unique_of(x, &mut arguments),

@@ -162,10 +162,10 @@ unsafe fn outputs<S: Simd, const STRIDE: usize, const K: usize, const MR: usize,
     }
 }
 
-/// A block for each of some numbers.
+/// A block for each pixel of a tile: those of the numbers that are before its end. The block is there for no other.
 macro_rules! pixels {
     ($p:ident in [$($number:literal)*] $block:block) => {
-        $(let $p: usize = $number; $block)*
+        $(if const { $number < (MR - 1) * STRIDE + K } { let $p: usize = $number; $block })*
     };
 }
 
@@ -233,24 +233,17 @@ unsafe fn columns<
         let skipped = (start * STRIDE) as isize * args.pixel;
         let mut pixels = rows.map(|row| row.pixel.wrapping_offset(skipped));
         pixels!(p in [0 1 2 3 4 5 6 7 8 9 10 11 12 13 14] {
-            if p < (MR - 1) * STRIDE + K {
-                if !(BORDER && padded::<STRIDE, K, MR>(p, inside)) {
-                    for r in 0..ROWS {
-                        let x = s.load(pixels[r]);
-                        for t in 0..K {
-                            if p >= t && (p - t).is_multiple_of(STRIDE) && (p - t) / STRIDE < MR {
-                                let i = (p - t) / STRIDE;
-                                acc[i] = s.mul_add(x, rows[r].weights[t], acc[i]);
-                            }
-                        }
-                    }
+            if !(BORDER && padded::<STRIDE, K, MR>(p, inside)) {
+                for r in 0..ROWS {
+                    let x = s.load(pixels[r]);
+                    add(s, &mut acc, x, &rows[r].weights, p, STRIDE);
                 }
-                for pixel in &mut pixels {
-                    *pixel = pixel.wrapping_offset(args.pixel);
-                }
-                if p + 1 >= K && (p + 1 - K).is_multiple_of(STRIDE) {
-                    ends.finish(s, args, acc[(p + 1 - K) / STRIDE]);
-                }
+            }
+            for r in 0..ROWS {
+                pixels[r] = pixels[r].wrapping_offset(args.pixel);
+            }
+            if p + 1 >= K && (p + 1 - K).is_multiple_of(STRIDE) {
+                ends.finish(s, args, acc[(p + 1 - K) / STRIDE]);
             }
         });
     }
@@ -303,6 +296,21 @@ impl<S: Simd> Ends<S> {
     }
 }
 
+/// The products of pixel `p` of a tile, for each output that it reaches.
+#[inline(always)]
+fn add<S: Simd, const K: usize, const MR: usize>(
+    s: S,
+    acc: &mut [S::F32; MR],
+    x: S::F32,
+    weights: &[S::F32; K],
+    p: usize,
+    stride: usize,
+) {
+    for i in (p + 1).saturating_sub(K).div_ceil(stride)..MR.min(p / stride + 1) {
+        acc[i] = s.mul_add(x, weights[p - i * stride], acc[i]);
+    }
+}
+
 /// Whether a pixel of a tile is in the padding, which is shorter than a row of the window: the compiler sees which pixels it may
 /// reach.
 #[inline(always)]
@@ -325,15 +333,10 @@ unsafe fn products<S: Simd, const STRIDE: usize, const K: usize, const MR: usize
 ) {
     // Unrolled by hand, so that all accumulators are registers.
     pixels!(p in [0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16] {
-        if p < (MR - 1) * STRIDE + K && !(BORDER && padded::<STRIDE, K, MR>(p, inside)) {
+        if !(BORDER && padded::<STRIDE, K, MR>(p, inside)) {
             // SAFETY: promised by the caller.
             let x = unsafe { s.load(pixel.wrapping_offset(p as isize * step)) };
-            for t in 0..K {
-                if p >= t && (p - t).is_multiple_of(STRIDE) && (p - t) / STRIDE < MR {
-                    let i = (p - t) / STRIDE;
-                    acc[i] = s.mul_add(x, weights[t], acc[i]);
-                }
-            }
+            add(s, acc, x, weights, p, STRIDE);
         }
     });
 }

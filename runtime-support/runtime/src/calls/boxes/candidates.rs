@@ -23,6 +23,7 @@ pub struct Rule {
 
 impl Rule {
     /// Suppression by overlap alone.
+    #[inline]
     pub fn hard(overlap: f32) -> Self {
         Rule {
             keep: usize::MAX,
@@ -58,6 +59,7 @@ struct Candidate {
 impl Entries for Candidates<'_> {
     type Key = (f32, i32);
 
+    #[inline]
     fn key(&self, at: usize) -> Self::Key {
         match (self.scores.get(at), self.boxes.get(at)) {
             (Some(score), Some(index)) => (-score, *index),
@@ -65,6 +67,7 @@ impl Entries for Candidates<'_> {
         }
     }
 
+    #[inline]
     fn swap(&mut self, a: usize, b: usize) {
         heap::swap(self.boxes, a, b);
         heap::swap(self.compared, a, b);
@@ -74,6 +77,7 @@ impl Entries for Candidates<'_> {
 
 impl<'a> Candidates<'a> {
     /// Room for as many boxes as `scores` has elements; `indices` has twice as many.
+    #[inline]
     pub fn new(indices: &'a mut [i32], scores: &'a mut [f32]) -> Self {
         let room = scores.len().min(indices.len() / 2);
         let (boxes, compared) = indices.split_at_mut_checked(room).unwrap_or_default();
@@ -81,6 +85,7 @@ impl<'a> Candidates<'a> {
     }
 
     /// Starts again with the boxes whose scores pass.
+    #[inline]
     pub fn fill(&mut self, scores: impl Iterator<Item = f32>, pass: impl Fn(f32) -> bool) {
         (self.waiting, self.kept) = (0, 0);
         for (index, score) in (0..).zip(scores).filter(|(_, score)| pass(*score)) {
@@ -91,6 +96,7 @@ impl<'a> Candidates<'a> {
         heap::build(self, self.waiting, false);
     }
 
+    #[inline]
     fn set(&mut self, at: usize, candidate: Candidate) -> bool {
         let slots = (self.boxes.get_mut(at), self.compared.get_mut(at), self.scores.get_mut(at));
         let (Some(index), Some(compared), Some(score)) = slots else { return false };
@@ -98,6 +104,7 @@ impl<'a> Candidates<'a> {
         true
     }
 
+    #[inline]
     fn pop(&mut self) -> Option<Candidate> {
         let last = self.waiting.checked_sub(1)?;
         let (index, compared, score) = (*self.boxes.first()?, *self.compared.first()?, *self.scores.first()?);
@@ -107,6 +114,7 @@ impl<'a> Candidates<'a> {
         Some(Candidate { index, compared, score })
     }
 
+    #[inline]
     fn keep(&mut self, candidate: Candidate) {
         if let Some(at) = self.boxes.len().checked_sub(self.kept + 1)
             && self.set(at, candidate)
@@ -116,6 +124,7 @@ impl<'a> Candidates<'a> {
     }
 
     /// The kept boxes and their scores, in the order in which they were kept.
+    #[inline]
     pub fn kept(&self) -> impl DoubleEndedIterator<Item = (usize, f32)> + ExactSizeIterator {
         let start = self.boxes.len() - self.kept;
         let (boxes, scores) = (self.boxes.get(start..).unwrap_or(&[]), self.scores.get(start..).unwrap_or(&[]));
@@ -123,6 +132,7 @@ impl<'a> Candidates<'a> {
     }
 
     /// Keeps the best boxes.
+    #[inline]
     pub fn take(&mut self, most: usize) {
         while self.kept < most {
             let Some(next) = self.pop() else { return };
@@ -131,11 +141,13 @@ impl<'a> Candidates<'a> {
     }
 
     /// Keeps boxes, best first, that kept ones do not suppress.
+    #[inline]
     pub fn suppress(&mut self, rule: &Rule, overlap: impl Fn(usize, usize) -> f32) {
         self.suppress_usable(rule, |_| true, overlap);
     }
 
     /// Keeps boxes, best first, that are usable and that kept ones do not suppress.
+    #[inline]
     pub fn suppress_usable(
         &mut self,
         rule: &Rule,
@@ -170,6 +182,7 @@ impl<'a> Candidates<'a> {
 
     /// The score of a candidate after its overlaps with the boxes that were kept since the last comparison; none if one of
     /// them suppresses it.
+    #[inline]
     fn decayed(&self, candidate: Candidate, rule: &Rule, overlap: impl Fn(usize, usize) -> f32) -> Option<f32> {
         let mut score = candidate.score;
         let fresh = self.kept.saturating_sub(candidate.compared as usize);

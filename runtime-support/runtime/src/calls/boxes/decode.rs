@@ -4,6 +4,7 @@ use crate::math;
 
 /// The anchor's centre moves by `delta[..2]` of its size, and its size grows by the factors `exp(delta[2..])`, whose
 /// logarithms are at most `most`. `offset` is added to the anchor's size: 1 where its last pixel belongs to it.
+#[inline]
 pub fn centre_size(anchor: Corners, delta: [f32; 4], offset: f32, most: f32) -> Corners {
     let side = |low: f32, high: f32, shift: f32, growth: f32| {
         let size = high - low + offset;
@@ -17,11 +18,13 @@ pub fn centre_size(anchor: Corners, delta: [f32; 4], offset: f32, most: f32) -> 
 }
 
 /// The box whose last pixel belongs to it, where `offset` is 1.
+#[inline]
 pub fn with_last_pixel([x0, y0, x1, y1]: Corners, offset: f32) -> Corners {
     [x0, y0, x1 - offset, y1 - offset]
 }
 
 /// The part of a box between 0 and the given width and height.
+#[inline]
 pub fn clip([x0, y0, x1, y1]: Corners, width: f32, height: f32) -> Corners {
     [x0.min(width).max(0.0), y0.min(height).max(0.0), x1.min(width).max(0.0), y1.min(height).max(0.0)]
 }

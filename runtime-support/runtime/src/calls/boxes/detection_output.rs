@@ -19,6 +19,7 @@ use crate::blocks::{blocks, blocks_mut};
 /// Outputs: rows of image, class, score and corners (f32 `[.., rows, 7]`), the first one behind the last detection starts
 /// with -1, the others are 0; working memory: decoded boxes (f32 `[locations, priors, 4]`), i32 with three times and f32
 /// with as many elements as priors, and for every row six f32, an i64 and an i32.
+#[inline]
 pub fn detection_output(arguments: Arguments<'_>) {
     let model = Model::of(&arguments);
     let [out, decoded, places, scores, rows, indices, ranks, ..] = &mut *arguments.outputs else { return };
@@ -69,6 +70,7 @@ struct Model {
 }
 
 impl Model {
+    #[inline]
     fn of(arguments: &Arguments<'_>) -> Self {
         let [overlap, score, width, height, objectness] = [0, 1, 2, 3, 4].map(|i| arguments.float(i));
         let flag = |i| arguments.integer(i) != 0;
@@ -90,6 +92,7 @@ impl Model {
         }
     }
 
+    #[inline]
     fn decode(&self, prior: Corners, delta: Corners, variance: Corners) -> Corners {
         let prior = match self.size {
             Some([width, height]) => [prior[0] / width, prior[1] / height, prior[2] / width, prior[3] / height],
@@ -118,6 +121,7 @@ struct Image<'a> {
 }
 
 impl<'a> Image<'a> {
+    #[inline]
     fn of(model: &'a Model, inputs: &[Operand<'a>], image: usize) -> Self {
         let of = |i: usize| {
             let Some(operand) = inputs.get(i) else { return &[][..] };
@@ -137,6 +141,7 @@ impl<'a> Image<'a> {
     }
 
     /// All boxes: `[locations, priors]`.
+    #[inline]
     fn decode(&self, decoded: &mut [Corners]) {
         let model = self.model;
         let numbers = if model.size.is_some() { 5 } else { 4 };
@@ -157,6 +162,7 @@ impl<'a> Image<'a> {
     }
 
     /// The score of a class: that of the background where the first stage saw no object.
+    #[inline]
     fn score(&self, prior: usize, class: usize) -> f32 {
         match self.first_scores.get(2 * prior + 1) {
             Some(objectness) if *objectness < self.model.objectness => {
@@ -167,12 +173,14 @@ impl<'a> Image<'a> {
     }
 
     /// The boxes of a class.
+    #[inline]
     fn boxes<'b>(&self, decoded: &'b [Corners], class: usize) -> &'b [Corners] {
         let location = if self.model.locations == 1 { 0 } else { class };
         decoded.get(location * self.model.priors..).unwrap_or(&[])
     }
 
     /// Every prior may be selected for every class.
+    #[inline]
     fn select(&self, decoded: &[Corners], candidates: &mut Candidates<'_>, table: &mut Table<'_>) {
         let model = self.model;
         for class in (0..model.classes).filter(|class| *class as i64 != model.background) {
@@ -186,6 +194,7 @@ impl<'a> Image<'a> {
     }
 
     /// Every prior may be selected for its best class, which is never the first one.
+    #[inline]
     fn select_of_best_classes(
         &self,
         decoded: &[Corners],

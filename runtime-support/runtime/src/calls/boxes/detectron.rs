@@ -15,6 +15,7 @@ use crate::blocks::blocks;
 /// Outputs: corners (f32 `[most, 4]`), classes (i32 `[most]`) and scores (f32 `[most]`), the rest 0; working memory:
 /// refined boxes (f32 `[regions, 4]`), i32 with twice and f32 with as many elements as regions, and for every detection six
 /// f32, an i64 and an i32. If there are more detections than `most`, the best ones are listed by score, else by class.
+#[inline]
 pub fn detectron_detection_output(arguments: Arguments<'_>) {
     let regions = corners(arguments.input(0).get());
     let (deltas, scores) = (corners(arguments.input(1).get()), arguments.input(2).get::<f32>());
@@ -56,6 +57,7 @@ pub fn detectron_detection_output(arguments: Arguments<'_>) {
     }
 }
 
+#[inline]
 fn has_area(b: &Corners) -> bool {
     b[2] - b[0] > 0.0 && b[3] - b[1] > 0.0
 }

@@ -10,6 +10,7 @@ pub trait Entries {
     fn swap(&mut self, a: usize, b: usize);
 
     /// Whether the entry at `a` comes before the one at `b`: the smaller key, or with `last` the larger one.
+    #[inline]
     fn before(&self, a: usize, b: usize, last: bool) -> bool {
         if last { self.key(a) > self.key(b) } else { self.key(a) < self.key(b) }
     }

@@ -13,6 +13,7 @@ use crate::math;
 /// class (f32 `[classes, boxes, 4]`), scores (f32 `[classes, boxes]`) and the number of boxes of every image (i64).
 /// Integers and outputs: see `Limits` and `tables`. Numbers: 1 where coordinates are those of whole pixels, else 0;
 /// smallest score; largest overlap; factor by which it shrinks.
+#[inline]
 pub fn multiclass_nms(arguments: Arguments<'_>) {
     let (boxes, scores, counts) = (arguments.input(0), arguments.input(1), arguments.input(2).get::<i64>());
     let (offset, threshold) = (arguments.float(0), arguments.float(1));
@@ -52,6 +53,7 @@ pub fn multiclass_nms(arguments: Arguments<'_>) {
 /// see `Limits` and `tables`; one more integer, 1 for Gaussian and 0 for linear decay, and one more f32 working memory
 /// with as many elements as there are boxes. Numbers: 1 where coordinates are those of whole pixels, else 0; smallest
 /// score before and after the decay; sigma of Gaussian decay.
+#[inline]
 pub fn matrix_nms(arguments: Arguments<'_>) {
     let (boxes, scores) = (arguments.input(0), arguments.input(1));
     let [offset, threshold, threshold_after, sigma] = [0, 1, 2, 3].map(|i| arguments.float(i));
@@ -93,6 +95,7 @@ pub fn matrix_nms(arguments: Arguments<'_>) {
 
 /// Intersection over union where `offset` counts in boxes that touch or overlap only; boxes that end before they begin have
 /// no area.
+#[inline]
 fn decaying_overlap(a: Corners, b: Corners, offset: f32) -> f32 {
     if b[0] > a[2] || b[2] < a[0] || b[1] > a[3] || b[3] < a[1] {
         return 0.0;
@@ -113,6 +116,7 @@ struct Limits {
 }
 
 impl Limits {
+    #[inline]
     fn of(arguments: &Arguments<'_>) -> Self {
         Limits {
             per_class: limit(arguments.integer(0)),
@@ -123,6 +127,7 @@ impl Limits {
         }
     }
 
+    #[inline]
     fn finish(&self, table: &mut Table<'_>, sizes: &mut [usize]) {
         if self.across {
             table.sort_all(self.by_class);
@@ -136,6 +141,7 @@ impl Limits {
 /// The outputs: rows of class, score and corners (f32 `[selected, 6]`), index of the box (i64 `[selected, 1]`), number of
 /// rows per image (i64); working memory: i32 with as many elements as there are rows, i32 with twice and f32 with as many
 /// as there are boxes. Size 0 is the number of selected boxes.
+#[inline]
 fn tables<'a>(outputs: &'a mut [Target<'_>]) -> Option<(Table<'a>, Candidates<'a>, &'a mut [i64], &'a mut [f32])> {
     let [rows, indices, found, places, working_indices, working_scores, rest @ ..] = outputs else { return None };
     let table = Table::new(rows.get(), indices.get(), places.get());

@@ -4,21 +4,25 @@
 pub type Corners = [f32; 4];
 
 /// The boxes of a tensor whose last dimension is 4.
+#[inline]
 pub fn corners(elements: &[f32]) -> &[Corners] {
     elements.as_chunks().0
 }
 
 /// Box `at`; an empty one if there is none.
+#[inline]
 pub fn corner(boxes: &[Corners], at: usize) -> Corners {
     boxes.get(at).copied().unwrap_or_default()
 }
 
 /// The area of a box; `offset` is 1 where coordinates are those of whole pixels and the last ones belong to the box.
+#[inline]
 pub fn area(b: Corners, offset: f32) -> f32 {
     (b[2] - b[0] + offset) * (b[3] - b[1] + offset)
 }
 
 /// Intersection over union; 0 for boxes without area.
+#[inline]
 pub fn overlap(a: Corners, b: Corners, offset: f32) -> f32 {
     let (area_a, area_b) = (area(a, offset), area(b, offset));
     if area_a <= 0.0 || area_b <= 0.0 {
@@ -31,6 +35,7 @@ pub fn overlap(a: Corners, b: Corners, offset: f32) -> f32 {
 }
 
 /// Intersection over union of boxes that touch or overlap, else 0; `offset` does not join boxes that are less apart.
+#[inline]
 pub fn overlap_touching(a: Corners, b: Corners, offset: f32) -> f32 {
     let (width, height) = (a[2].min(b[2]) - a[0].max(b[0]), a[3].min(b[3]) - a[1].max(b[1]));
     let touch = width >= 0.0 && height >= 0.0;

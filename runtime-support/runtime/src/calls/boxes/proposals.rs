@@ -21,16 +21,19 @@ struct Map<'a> {
 }
 
 impl Map<'_> {
+    #[inline]
     fn split(&self, at: usize) -> (usize, usize) {
         let anchors = self.anchors.max(1);
         (at / anchors, at % anchors)
     }
 
+    #[inline]
     fn score(&self, at: usize) -> f32 {
         let (place, anchor) = self.split(at);
         self.scores.get(anchor * self.places + place).copied().unwrap_or(0.0)
     }
 
+    #[inline]
     fn delta(&self, at: usize) -> [f32; 4] {
         let (place, anchor) = self.split(at);
         core::array::from_fn(|i| self.deltas.get((anchor * 4 + i) * self.places + place).copied().unwrap_or(0.0))
@@ -47,6 +50,7 @@ impl Map<'_> {
 /// Outputs: image and corners (f32 `[images * most, 5]`), the first row behind the last box of an image starts with -1,
 /// the others are 0; scores (f32 `[images * most]`); working memory: f32 with four times, i32 with twice and f32 with as
 /// many elements as boxes.
+#[inline]
 pub fn proposal(arguments: Arguments<'_>) {
     let (scores, deltas, info) = (arguments.input(0), arguments.input(1), arguments.input(2).get::<f32>());
     let anchors = corners(arguments.input(3).get());
@@ -107,6 +111,7 @@ pub fn proposal(arguments: Arguments<'_>) {
     }
 }
 
+#[inline]
 fn is_large(b: Corners, offset: f32, width: f32, height: f32) -> bool {
     width <= b[2] - b[0] + offset && height <= b[3] - b[1] + offset
 }
@@ -121,6 +126,7 @@ fn is_large(b: Corners, offset: f32, width: f32, height: f32) -> bool {
 /// Outputs: corners (f32 `[found, 4]`), scores (f32 `[found]`), boxes per image (i64 `[images]`); working memory: f32 with
 /// four times, i32 with twice and f32 with as many elements as boxes. Size 0 is the number of boxes of all images; without
 /// a size, the rest of the outputs is 0.
+#[inline]
 pub fn generate_proposals(arguments: Arguments<'_>) {
     let (info, anchors) = (arguments.input(0), corners(arguments.input(1).get()));
     let [examine, most] = [0, 1].map(|i| limit(arguments.integer(i)));

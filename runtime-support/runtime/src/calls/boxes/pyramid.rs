@@ -15,6 +15,7 @@ const CANONICAL_LEVEL: f32 = 2.0;
 /// Inputs: regions (f32 `[regions, 4]`), feature maps of all levels (f32 `[1, channels, rows, columns]`). Integers: points
 /// along each side of a cell (0: as many as the cell has pixels), 1 to count pixels from their centres. Numbers: pixels of
 /// the image per pixel of every level. Output 0: f32 `[regions, channels, cells, cells]`, 0 for regions without area.
+#[inline]
 pub fn feature_pyramid(arguments: Arguments<'_>) {
     let (ratio, shift) = (arguments.size(0), if arguments.integer(1) != 0 { 0.5 } else { 0.0 });
     let Some((regions, levels)) = arguments.inputs.split_first() else { return };
@@ -42,11 +43,13 @@ pub fn feature_pyramid(arguments: Arguments<'_>) {
 }
 
 /// The elements of all channels that belong to a cell.
+#[inline]
 fn of_cell(out: &mut [f32], cell: usize, cells: usize) -> impl Iterator<Item = &mut f32> {
     blocks_mut(out, cells).filter_map(move |plane| plane.get_mut(cell))
 }
 
 /// The level of a region; none for one without area.
+#[inline]
 fn level(region: Corners, levels: usize) -> Option<usize> {
     let area = (region[2] - region[0]) * (region[3] - region[1]);
     let level = CANONICAL_LEVEL + math::log2(math::sqrt(area) / CANONICAL_SIDE + 1e-6);
@@ -66,20 +69,24 @@ type Neighbours = [(usize, f32); 2];
 
 impl Axis {
     /// Number of points of a cell.
+    #[inline]
     fn points(&self) -> usize {
         if self.ratio > 0 { self.ratio } else { (math::ceil(self.cell) as usize).max(1) }
     }
 
+    #[inline]
     fn step(&self) -> f32 {
         self.cell / self.points() as f32
     }
 
     /// Where a cell starts.
+    #[inline]
     fn corner(&self, cell: usize) -> f32 {
         self.start + cell as f32 * self.cell
     }
 
     /// The points of a cell that may lie on the feature map or up to one pixel outside.
+    #[inline]
     fn near(&self, cell: usize) -> Range<usize> {
         let steps = |to: f32| (to - self.corner(cell)) / self.step();
         let (first, last) = (math::floor(steps(-1.0) - 1.5), math::ceil(steps(self.size as f32) + 1.5));
@@ -87,6 +94,7 @@ impl Axis {
     }
 
     /// The pixels around a point of a cell; none further than one pixel outside.
+    #[inline]
     fn neighbours(&self, cell: usize, point: usize) -> Option<Neighbours> {
         let at = self.corner(cell) + (point as f32 + 0.5) * self.step();
         if !(at >= -1.0 && at <= self.size as f32) {
@@ -100,6 +108,7 @@ impl Axis {
 }
 
 /// Adds the value at a point of every channel.
+#[inline]
 fn add<'a>(map: &Operand<'_>, y: Neighbours, x: Neighbours, out: impl Iterator<Item = &'a mut f32>) {
     let (rows, columns) = (map.dim(2), map.dim(3));
     for (plane, sum) in blocks(map.get::<f32>(), rows * columns).zip(out) {

@@ -12,6 +12,7 @@ struct Polygon {
 }
 
 impl Polygon {
+    #[inline]
     fn push(&mut self, corner: (f32, f32)) {
         if let Some(slot) = self.corners.get_mut(self.count) {
             *slot = corner;
@@ -19,17 +20,20 @@ impl Polygon {
         }
     }
 
+    #[inline]
     fn corners(&self) -> &[(f32, f32)] {
         self.corners.get(..self.count).unwrap_or(&[])
     }
 
     /// Every corner with the next one.
+    #[inline]
     fn edges(&self) -> impl Iterator<Item = ((f32, f32), (f32, f32))> {
         let corners = self.corners();
         corners.iter().copied().zip(corners.iter().copied().cycle().skip(1))
     }
 
     /// The part where `inside` is not negative; it is a linear function.
+    #[inline]
     fn clip(&self, inside: impl Fn((f32, f32)) -> f32) -> Polygon {
         let mut part = Polygon::default();
         for (from, to) in self.edges() {
@@ -45,6 +49,7 @@ impl Polygon {
         part
     }
 
+    #[inline]
     fn area(&self) -> f32 {
         let twice: f32 = self.edges().map(|(a, b)| a.0 * b.1 - b.0 * a.1).sum();
         0.5 * twice.abs()
@@ -52,6 +57,7 @@ impl Polygon {
 }
 
 /// Intersection over union; 0 for boxes without area.
+#[inline]
 pub fn overlap(a: Rotated, b: Rotated) -> f32 {
     let (area_a, area_b) = (a[2] * a[3], b[2] * b[3]);
     if area_a <= 0.0 || area_b <= 0.0 {
@@ -62,6 +68,7 @@ pub fn overlap(a: Rotated, b: Rotated) -> f32 {
 }
 
 /// The area that two boxes share: the corners of `a` in the frame of `b`, clipped at the sides of `b`.
+#[inline]
 fn intersection(a: Rotated, b: Rotated) -> f32 {
     let (dx, dy) = (a[0] - b[0], a[1] - b[1]);
     let reach = (a[2].abs() + a[3].abs() + b[2].abs() + b[3].abs()) * 0.5;

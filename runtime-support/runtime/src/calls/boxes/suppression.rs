@@ -15,6 +15,7 @@ use crate::blocks::blocks;
 /// Outputs: image, class and box (i64 `[selected, 3]`), image, class and score (f32 `[selected, 3]`); working memory (i32
 /// with twice and f32 with as many elements as there are boxes). Size 0 is the number of selected boxes; without a size,
 /// the rest of the outputs is -1.
+#[inline]
 pub fn non_max_suppression(arguments: Arguments<'_>) {
     let (boxes, scores) = (arguments.input(0), arguments.input(1));
     let scalar = |i: usize| arguments.input(i).get::<f32>().first().copied().unwrap_or(0.0);
@@ -68,6 +69,7 @@ struct Selected<'a> {
 }
 
 impl Selected<'_> {
+    #[inline]
     fn push(&mut self, image: i64, class: i64, index: usize, score: f32) {
         let (rows, scores) = (self.indices.as_chunks_mut().0, self.scores.as_chunks_mut().0);
         if let (Some(row), Some(scored)) = (rows.get_mut(self.count), scores.get_mut(self.count)) {
@@ -77,6 +79,7 @@ impl Selected<'_> {
         }
     }
 
+    #[inline]
     fn pad(&mut self) {
         self.indices.iter_mut().skip(3 * self.count).for_each(|index| *index = -1);
         self.scores.iter_mut().skip(3 * self.count).for_each(|score| *score = -1.0);
@@ -86,11 +89,13 @@ impl Selected<'_> {
 impl Entries for Selected<'_> {
     type Key = (f32, [i64; 3]);
 
+    #[inline]
     fn key(&self, at: usize) -> Self::Key {
         let (rows, scores) = (self.indices.as_chunks().0, self.scores.as_chunks::<3>().0);
         (-scores.get(at).map_or(0.0, |row| row[2]), rows.get(at).copied().unwrap_or_default())
     }
 
+    #[inline]
     fn swap(&mut self, a: usize, b: usize) {
         heap::swap(self.indices.as_chunks_mut::<3>().0, a, b);
         heap::swap(self.scores.as_chunks_mut::<3>().0, a, b);

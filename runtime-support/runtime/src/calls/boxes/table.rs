@@ -19,6 +19,7 @@ enum Order {
 }
 
 impl Order {
+    #[inline]
     fn key(self, class: f32, score: f32, index: i64, place: i64) -> (f32, f32, i64, f32) {
         match self {
             Order::Score => (-score, class, index, 0.0),
@@ -47,6 +48,7 @@ pub struct Table<'a> {
 impl Entries for Table<'_> {
     type Key = (f32, f32, i64, f32);
 
+    #[inline]
     fn key(&self, at: usize) -> Self::Key {
         let at = self.start + at;
         let [class, score, ..] = self.rows.get(at).copied().unwrap_or_default();
@@ -55,6 +57,7 @@ impl Entries for Table<'_> {
         self.order.key(class, score, index, place)
     }
 
+    #[inline]
     fn swap(&mut self, a: usize, b: usize) {
         let (a, b) = (self.start + a, self.start + b);
         heap::swap(self.rows, a, b);
@@ -65,6 +68,7 @@ impl Entries for Table<'_> {
 
 impl<'a> Table<'a> {
     /// Room for as many rows as all slices have.
+    #[inline]
     pub fn new(rows: &'a mut [f32], indices: &'a mut [i64], places: &'a mut [i32]) -> Self {
         Table {
             rows: rows.as_chunks_mut().0,
@@ -78,11 +82,13 @@ impl<'a> Table<'a> {
     }
 
     /// Of equal scores, the smaller index is better whatever the class.
+    #[inline]
     pub fn with_ties_by_index(self) -> Self {
         Table { best: Order::ScoreIndex, order: Order::ScoreIndex, ..self }
     }
 
     /// Adds a box to the present image, which keeps its best `most`.
+    #[inline]
     pub fn offer(&mut self, most: usize, class: usize, score: f32, corners: Corners, index: i64) {
         let [a, b, c, d] = corners;
         let row = [class as f32, score, a, b, c, d];
@@ -99,6 +105,7 @@ impl<'a> Table<'a> {
         }
     }
 
+    #[inline]
     fn set(&mut self, at: usize, row: [f32; 6], index: i64) -> bool {
         let at = self.start + at;
         let (Some(slot), Some(own)) = (self.rows.get_mut(at), self.indices.get_mut(at)) else { return false };
@@ -107,6 +114,7 @@ impl<'a> Table<'a> {
     }
 
     /// Sorts the present image by score or by class, and starts the next one. How many rows it has.
+    #[inline]
     pub fn finish_image(&mut self, by_class: bool) -> usize {
         self.order = if by_class { Order::Class } else { self.best };
         let count = self.count;
@@ -118,6 +126,7 @@ impl<'a> Table<'a> {
     }
 
     /// Sorts all rows by score or by class; equal ones keep their order.
+    #[inline]
     pub fn sort_all(&mut self, by_class: bool) {
         self.order = if by_class { Order::ClassStable } else { Order::ScoreStable };
         self.places.iter_mut().zip(0..).for_each(|(place, at)| *place = at);
@@ -127,11 +136,13 @@ impl<'a> Table<'a> {
     }
 
     /// Some rows of finished images.
+    #[inline]
     pub fn rows(&self, range: Range<usize>) -> &[[f32; 6]] {
         self.rows.get(range).unwrap_or(&[])
     }
 
     /// Number of rows of all finished images.
+    #[inline]
     pub fn len(&self) -> usize {
         self.start
     }
