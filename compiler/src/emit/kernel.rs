@@ -273,9 +273,12 @@ impl<'a> Call<'a> {
         let cols = product(&extents(&d.columns));
         let k = product(&extents(&d.taps)) * &depth;
         let unit = Dim::constant(panel.min(16) as i64);
-        let one = cols.ceil_div(&unit) * &unit * &k;
-        let value = self.product(&one, &depth, &cols, panel)?;
         let weights = self.param(Some(packed))?;
+        let one = match method {
+            Method::Winograd(_) => Dim::from(weights.run()).floor_div(&d.own_count()),
+            _ => cols.ceil_div(&unit) * &unit * &k,
+        };
+        let value = self.product(&one, &depth, &cols, panel)?;
         let weights_len = Literal::usize_unsuffixed(weights.run());
         let shape = self.shape_name();
         let packing = if weights.written { self.packing(weights, panel, &one)? } else { TokenStream::new() };
@@ -333,7 +336,7 @@ impl<'a> Call<'a> {
         let k_axes: Vec<&KernelAxis> = d.taps.iter().chain(&d.depth).collect();
         let n_axes: Vec<&KernelAxis> = d.columns.iter().collect();
         let shape = self.shape_name();
-        let moving: Vec<&KernelAxis> = d.batches.iter().filter(|axis| !axis.strides.weights.is(0)).collect();
+        let moving: Vec<&KernelAxis> = d.own_batches().collect();
         let (source, target) = (&source.name, &packed.name);
         let one = self.size(one);
         let mut offset = self.size(&d.weights_offset);

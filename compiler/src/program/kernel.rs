@@ -233,6 +233,18 @@ pub struct Description {
     pub bias_offset: Dim,
 }
 
+impl Description {
+    /// The batch axes along which weights change: along the others they are packed once.
+    pub fn own_batches(&self) -> impl Iterator<Item = &KernelAxis> {
+        self.batches.iter().filter(|axis| !axis.strides.weights.is(0))
+    }
+
+    /// Batches that have weights of their own.
+    pub fn own_count(&self) -> Dim {
+        self.own_batches().fold(Dim::constant(1), |n, axis| n * &axis.extent)
+    }
+}
+
 impl Kernel {
     /// Appends the buffers that the kernel reads and writes.
     pub fn accesses(&self, reads: &mut Vec<BufferId>, writes: &mut Vec<BufferId>) {

@@ -180,7 +180,7 @@ impl Contraction {
     }
 
     /// Whether nothing is to be computed.
-    const fn is_empty(&self) -> bool {
+    pub(crate) const fn is_empty(&self) -> bool {
         self.batches[0].extent == 0 || self.batches[1].extent == 0 || self.m() == 0 || self.cols == 0
     }
 
@@ -193,12 +193,18 @@ impl Contraction {
         if self.is_empty() {
             return true;
         }
+        self.weights_fit(packed_len(self.cols, self.k(), self.panel), w_len)
+            && reach(a, self.a_offset, self.depth, &self.a_axes(), &self.bounds)
+            && self.fits_rows(out, false)
+    }
+
+    /// Whether `len` floats hold the weights of all batches, `one` each.
+    pub(crate) const fn weights_fit(&self, one: usize, len: usize) -> bool {
         let [b0, b1] = self.batches;
-        let weights = packed_len(self.cols, self.k(), self.panel);
-        let Some(last) = furthest(&[(b0.extent, b0.w), (b1.extent, b1.w)], 0, weights) else {
-            return false;
-        };
-        last <= w_len && reach(a, self.a_offset, self.depth, &self.a_axes(), &self.bounds) && self.fits_rows(out, false)
+        match furthest(&[(b0.extent, b0.w), (b1.extent, b1.w)], 0, one) {
+            Some(last) => last <= len,
+            None => false,
+        }
     }
 
     /// Whether a bias of `len` floats is long enough.

@@ -1,6 +1,6 @@
 //! Walks blocks of tiles: transforms their data, multiplies position by position, transforms the sums back.
 #[cfg(feature = "threads")]
-use super::portions::portions;
+use super::portions::{portions, portions_of_batches};
 use super::transform::{Data, Finish, GROUP, Group, NO_GROUP, Pixels, Sums};
 use super::{Slices, Winograd};
 use crate::blocks::{blocks, blocks_mut};
@@ -8,9 +8,9 @@ use crate::contraction::job::{Job, offset};
 use crate::contraction::kernel::LINE;
 use crate::contraction::packed::{PackedRows, Tiles, padded};
 use crate::contraction::packed_kernel::PackedSet;
+use crate::contraction::parts::{self, Shared};
 use crate::contraction::table::{BLOCK, Block, EMPTY, Row, fill, step};
-use crate::contraction::{Bound, Contraction, Epilogue, RowAxis, Tap, Then, Tile};
-use crate::contraction::{kernels, packed_kernels, parts};
+use crate::contraction::{Bound, Contraction, Epilogue, RowAxis, Tap, Then, Tile, kernels, packed_kernels};
 use crate::cx::Cx;
 use crate::math::{ceil_div_usize, floor_div_usize, floor_mod_usize};
 #[cfg(feature = "threads")]
@@ -22,6 +22,7 @@ use core::ops::Range;
 struct Run<'a> {
     shape: &'a Winograd,
     cx: Cx<'a>,
+    batch: [usize; 2],
     a: *const f32,
     w: *const f32,
     out: *mut f32,
@@ -73,42 +74,28 @@ pub(super) unsafe fn run(
     a: Src<'_, f32>,
     w: &[f32],
     scratch: &mut [f32],
-    mut out: Dst<'_, f32>,
+    out: Dst<'_, f32>,
     epilogue: Epilogue<'_>,
 ) {
     let c = &shape.product;
-    let [y, x] = axes(shape);
-    let residual = epilogue.residual.map(|residual| residual.as_ptr().wrapping_add(c.residual_offset));
-    let memory = (scratch.as_mut_ptr(), scratch.len());
-    let sets = packed_kernels::of(cx.isa(), c.panel);
-    let run = Run {
-        shape,
-        cx: parts::context(c, cx),
-        a: a.as_ptr().wrapping_offset(c.a_offset),
-        w: w.as_ptr(),
-        out: out.as_mut_ptr().wrapping_add(c.out_offset),
-        residual: residual.unwrap_or(core::ptr::null()),
-        bias: epilogue.bias.map_or(core::ptr::null(), <[f32]>::as_ptr),
-        accumulate: epilogue.accumulate,
-        clamp: epilogue.clamp,
-        sets,
-        most: packed_kernels::most_rows(sets),
-        data: memory.0,
-        sums: sums_behind(shape, memory.0),
-        tiles: [y, x].map(|axis| ceil_div_usize(c.rows[axis & 3].extent, shape.tile)),
-        valid: [valid(c, y, 2), valid(c, x, 3)],
-        slices: 0..1,
-    };
-    let slices = shape.slices.map_or(1, |slices| c.rows[usize::from(slices.axis) & 3].extent);
-    let pixels = c.rows[y & 3].extent.saturating_mul(c.rows[x & 3].extent);
-    let images = floor_div_usize(c.m(), pixels.saturating_mul(slices));
-    let count = images.saturating_mul(run.tiles[0]).saturating_mul(run.tiles[1]);
-    let mut first = 0;
-    while first < slices {
-        let end = slices.min(first + shape.slices());
+    let batches = c.batches[0].extent.saturating_mul(c.batches[1].extent);
+    let (cx, memory, shared) =
+        (parts::context(c, cx), (scratch.as_mut_ptr(), scratch.len()), Shared::new(a, w, out, epilogue));
+    #[cfg(feature = "threads")]
+    if let Some(portions) = portions_of_batches(shape, cx.threads(), memory, batches) {
+        return cx.split(batches, |range| {
+            portions.lend(|data| {
+                for batch in range.clone() {
+                    let run = Run::new(shape, cx.alone(), batch, &shared, data);
+                    // SAFETY: promised by the caller; batches have results of their own, and the portion is lent.
+                    unsafe { run.all((data, portions.len), shared.epilogue.then) };
+                }
+            });
+        });
+    }
+    for batch in 0..batches {
         // SAFETY: promised by the caller.
-        unsafe { Run { slices: first..end, ..run }.all(memory, count, epilogue.then) };
-        first = end;
+        unsafe { Run::new(shape, cx, batch, &shared, memory.0).all(memory, shared.epilogue.then) };
     }
 }
 
@@ -132,14 +119,61 @@ fn valid(c: &Contraction, row: usize, tap: u8) -> (usize, usize) {
     (first, end)
 }
 
-impl Run<'_> {
+impl<'a> Run<'a> {
+    /// One batch.
+    fn new(shape: &'a Winograd, cx: Cx<'a>, batch: usize, shared: &Shared<'_>, data: *mut f32) -> Self {
+        let (c, [y, x]) = (&shape.product, axes(shape));
+        let inner = c.batches[1].extent;
+        let batch = [floor_div_usize(batch, inner), floor_mod_usize(batch, inner)];
+        let job = Job::new(c, batch, shared.a, shared.w, shared.out, &shared.epilogue);
+        let sets = packed_kernels::of(cx.isa(), c.panel);
+        Run {
+            shape,
+            cx,
+            batch,
+            a: job.a,
+            w: job.w,
+            out: job.out,
+            residual: job.residual,
+            bias: job.bias,
+            accumulate: job.accumulate,
+            clamp: job.clamp,
+            sets,
+            most: packed_kernels::most_rows(sets),
+            data,
+            sums: sums_behind(shape, data),
+            tiles: [y, x].map(|axis| ceil_div_usize(c.rows[axis & 3].extent, shape.tile)),
+            valid: [valid(c, y, 2), valid(c, x, 3)],
+            slices: 0..1,
+        }
+    }
+
+    /// All tiles of all slices, with working memory of a start and so many floats.
+    ///
+    /// # Safety
+    /// The descriptor fits all operands.
+    unsafe fn all(&self, memory: (*mut f32, usize), then: Option<Then<'_>>) {
+        let (c, [y, x]) = (&self.shape.product, axes(self.shape));
+        let slices = self.shape.slices.map_or(1, |slices| c.rows[usize::from(slices.axis) & 3].extent);
+        let pixels = c.rows[y & 3].extent.saturating_mul(c.rows[x & 3].extent);
+        let images = floor_div_usize(c.m(), pixels.saturating_mul(slices));
+        let count = images.saturating_mul(self.tiles[0]).saturating_mul(self.tiles[1]);
+        let mut first = 0;
+        while first < slices {
+            let end = slices.min(first + self.shape.slices());
+            // SAFETY: promised by the caller.
+            unsafe { Run { slices: first..end, ..*self }.present(memory, count, then) };
+            first = end;
+        }
+    }
+
     /// All tiles of the present slices, of which there are `count` in each, with working memory of a start and so many
     /// floats.
     ///
     /// # Safety
     /// The descriptor fits all operands.
     #[cfg_attr(not(feature = "threads"), allow(unused_variables))]
-    unsafe fn all(&self, memory: (*mut f32, usize), count: usize, then: Option<Then<'_>>) {
+    unsafe fn present(&self, memory: (*mut f32, usize), count: usize, then: Option<Then<'_>>) {
         // SAFETY: promised by the caller.
         unsafe {
             #[cfg(feature = "threads")]
@@ -413,7 +447,7 @@ impl Run<'_> {
                 for (dy, data) in blocks_mut(group, tile * GROUP).enumerate().take(size[0]) {
                     let first_row = place.row + (y0 + dy) * x.extent + x0;
                     let data = data.get_mut(..size[1] * GROUP).unwrap_or_default();
-                    then(Tile::in_buffer([0; 2], (first_row, column), data, GROUP, cols));
+                    then(Tile::in_buffer(self.batch, (first_row, column), data, GROUP, cols));
                     for (dx, values) in blocks(data, GROUP).enumerate() {
                         let to = finish.out.wrapping_add(dy * y.out + dx * x.out);
                         // SAFETY: the pixel and its columns are inside the result; the group is our own.

@@ -39,7 +39,8 @@ pub struct Slices {
 /// A convolution that is computed by minimal filtering. Plain data, so that generated code writes it as a `const`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Winograd {
-    /// The convolution, with tap axes 2 and 3 as its 3x3 window and no batches; `panel` is that of the packed weights.
+    /// The convolution, with tap axes 2 and 3 as its 3x3 window; its batches are groups. `panel` is that of the packed
+    /// weights.
     pub product: Contraction,
     /// The row axes along which tap axes 2 and 3 slide: neighbours, which only axes of extent 1 follow.
     pub axes: [u8; 2],
@@ -61,7 +62,7 @@ impl Winograd {
         size.saturating_mul(size)
     }
 
-    /// Floats of the transformed and packed weights. Saturates.
+    /// Floats of the transformed and packed weights of a batch. Saturates.
     #[must_use]
     pub const fn weights_len(&self) -> usize {
         packed_len(self.product.cols, self.sum(), self.product.panel).saturating_mul(self.positions())
@@ -128,8 +129,8 @@ impl Winograd {
     pub const fn fits(&self, a: Extent, w_len: usize, scratch_len: usize, out: Extent) -> bool {
         let c = &self.product;
         self.has_form()
-            && self.weights_len() <= w_len
             && self.weights_len() < usize::MAX
+            && c.weights_fit(self.weights_len(), w_len)
             && self.scratch_len() <= scratch_len
             && self.scratch_len() < usize::MAX
             && c.fits(a, usize::MAX, out)
@@ -150,8 +151,6 @@ impl Winograd {
         }
         matches!(c.panel, 16 | 32)
             && self.chunk.is_multiple_of(c.panel)
-            && c.batches[0].extent == 1
-            && c.batches[1].extent == 1
             && is_one(taps[0])
             && self.has_slices()
             && taps[2].extent == 3
@@ -198,7 +197,7 @@ impl Winograd {
         let bias_fits = epilogue.bias.is_none_or(|bias| c.fits_bias(bias.len()));
         let residual_fits = epilogue.residual.is_none_or(|residual| c.fits_residual(residual.extent()));
         let fits = self.fits(a.extent(), w.len(), scratch.len(), out.extent());
-        if !(fits && bias_fits && residual_fits) || c.m() == 0 || c.cols == 0 {
+        if !(fits && bias_fits && residual_fits) || c.is_empty() {
             return;
         }
         // SAFETY: all addresses were just checked.

@@ -5,6 +5,20 @@ use crate::portions::Portions;
 
 /// Fewest tiles of a block: fewer leave the pipelines of a register tile idle.
 const LEAST: usize = 8;
+/// Batches of each thread from which on one more does not count.
+const MANY: usize = 4;
+
+/// A portion of the memory (start and floats) for each of so many threads, if there are several, and batches enough that they
+/// finish at about the same time.
+pub(super) fn portions_of_batches(
+    shape: &Winograd,
+    threads: usize,
+    memory: (*mut f32, usize),
+    batches: usize,
+) -> Option<Portions> {
+    let even = batches.is_multiple_of(threads.max(1)) || batches >= MANY.saturating_mul(threads);
+    Portions::new(threads, memory).filter(|portions| even && shape.scratch_len() <= portions.len)
+}
 
 /// A portion of the memory (start and floats) for each of so many threads, if there are several, and the tiles of the blocks
 /// that they hold: not too few, or else all, of which threads then take columns.

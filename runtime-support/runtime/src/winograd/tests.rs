@@ -2,7 +2,7 @@
 extern crate std;
 use super::*;
 use crate::contraction::tests::Random;
-use crate::contraction::{RowAxis, Tile};
+use crate::contraction::{Batch, RowAxis, Tile};
 use crate::isa::Isa;
 use crate::view::View;
 use core::sync::atomic::{AtomicUsize, Ordering};
@@ -15,6 +15,7 @@ struct Case {
     a_len: usize,
     out_len: usize,
     size: [usize; 3],
+    groups: usize,
 }
 
 fn random(r: &mut Random) -> Case {
@@ -26,7 +27,11 @@ fn random(r: &mut Random) -> Case {
     let (oh, ow) = (oh.max(1), ow.max(1));
     let images = 1 + r.below(3);
     let panel = [16, 32][r.below(2)];
-    let (slice, line, pixel) = ((h * w * depth) as isize, (w * depth) as isize, depth as isize);
+    // Groups, in one or both batch axes, are next to each other in every pixel.
+    let batches = [[1, 1], [1, 2], [2, 3], [4, 1]][r.below(4)];
+    let groups = batches[0] * batches[1];
+    let (width, all) = (depth * groups, cols * groups);
+    let (slice, line, pixel) = ((h * w * width) as isize, (w * width) as isize, width as isize);
     // Slices, of which a window covers several; fewer of the result than would fit, or more padding than slices.
     let (taps, pad_slices, block) = (1 + r.below(4), r.below(4), 1 + r.below(4));
     let slices = if r.below(2) == 0 { None } else { Some(Slices { axis: 1, block }) };
@@ -36,12 +41,13 @@ fn random(r: &mut Random) -> Case {
         0 => Bound::NONE,
         _ => Bound { row, tap, stride: 1, dilation: 1, offset: -(pad as isize), limit },
     };
+    let row = |extent, a, out| RowAxis { extent, a, out, residual: out };
     let product = Contraction {
         rows: [
-            RowAxis { extent: images, a: slice * d as isize, out: od * oh * ow * cols, residual: od * oh * ow * cols },
-            RowAxis { extent: od, a: slice, out: oh * ow * cols, residual: oh * ow * cols },
-            RowAxis { extent: oh, a: line, out: ow * cols, residual: ow * cols },
-            RowAxis { extent: ow, a: pixel, out: cols, residual: cols },
+            row(images, slice * d as isize, od * oh * ow * all),
+            row(od, slice, oh * ow * all),
+            row(oh, line, ow * all),
+            row(ow, pixel, all),
         ],
         taps: [Tap::ONE, Tap { extent: taps, a: slice }, Tap { extent: 3, a: line }, Tap { extent: 3, a: pixel }],
         bounds: [bound(2, 2, pad[0], h), bound(3, 3, pad[1], w), bound(1, 1, pad_slices, d)],
@@ -53,14 +59,27 @@ fn random(r: &mut Random) -> Case {
     };
     let tile = [2, 4][r.below(2)];
     let (block, chunk) = (1 + r.below(20), panel * (1 + r.below(3)));
-    let shape = Winograd { product, axes: [2, 3], slices, tile, block, chunk };
-    Case { shape, a_len: images * d * h * w * depth, out_len: images * od * oh * ow * cols, size: [od, oh, ow] }
+    let mut shape = Winograd { product, axes: [2, 3], slices, tile, block, chunk };
+    let one = shape.weights_len();
+    let batch = |extent, of: usize| Batch {
+        extent,
+        a: (of * depth) as isize,
+        w: of * one,
+        out: of * cols,
+        residual: of * cols,
+        bias: of * cols,
+    };
+    shape.product.batches = [batch(batches[0], batches[1]), batch(batches[1], 1)];
+    let (a_len, out_len) = (images * d * h * w * width, images * od * oh * ow * all);
+    Case { shape, a_len, out_len, size: [od, oh, ow], groups }
 }
 
 impl Case {
-    /// Value and sum of magnitudes of one output element before the epilogue.
+    /// Value and sum of magnitudes of one output element, column `n` of all groups, before the epilogue.
     fn definition(&self, a: &[f32], w: &[f32], m: usize, n: usize) -> (f64, f64) {
         let (c, [od, oh, ow]) = (&self.shape.product, self.size);
+        let (group, n) = (n / c.cols, n % c.cols);
+        let w = &w[group * 9 * self.shape.sum() * c.cols..];
         let (image, z, y, x) = (m / ow / oh / od, m / ow / oh % od, m / ow % oh, m % ow);
         let (mut sum, mut magnitude) = (0.0, 0.0);
         for tap in 0..9 * c.taps[1].extent {
@@ -70,6 +89,7 @@ impl Case {
                 continue;
             }
             let at = c.a_offset
+                + (group * c.depth) as isize
                 + image as isize * c.rows[0].a
                 + (z + kz) as isize * c.rows[1].a
                 + (y + ky) as isize * c.rows[2].a
@@ -90,10 +110,14 @@ fn random_convolutions_match_the_definition_on_every_isa() {
     for number in 0..200 {
         let case = random(&mut r);
         let (shape, c) = (&case.shape, &case.shape.product);
-        let (a, w) = (r.floats(case.a_len), r.floats(9 * shape.sum() * c.cols));
-        let (bias, residual, old) = (r.floats(c.cols), r.floats(case.out_len), r.floats(case.out_len));
-        let mut packed = vec![0.0; shape.weights_len()];
-        pack_winograd(shape, &mut packed, |tap, d, n| w[(tap * c.depth + d) * c.cols + n]);
+        let (a, w) = (r.floats(case.a_len), r.floats(9 * shape.sum() * c.cols * case.groups));
+        let all = c.cols * case.groups;
+        let (bias, residual, old) = (r.floats(all), r.floats(case.out_len), r.floats(case.out_len));
+        let mut packed = vec![0.0; shape.weights_len() * case.groups];
+        for (group, part) in packed.chunks_exact_mut(shape.weights_len()).enumerate() {
+            let of = group * 9 * shape.sum();
+            pack_winograd(shape, part, |tap, d, n| w[(of + tap * c.depth + d) * c.cols + n]);
+        }
         let mut scratch = vec![f32::NAN; shape.scratch_len()];
         let (a_extent, out_extent) = (Extent::contiguous(case.a_len), Extent::contiguous(case.out_len));
         assert!(shape.fits(a_extent, packed.len(), scratch.len(), out_extent), "{shape:?}");
@@ -104,10 +128,11 @@ fn random_convolutions_match_the_definition_on_every_isa() {
             let seen: std::vec::Vec<AtomicUsize> = (0..case.out_len).map(|_| AtomicUsize::new(0)).collect();
             let double = |mut tile: Tile<'_>| {
                 let (first, cols) = (tile.first_col, tile.cols());
+                let group = tile.batch[0] * c.batches[1].extent + tile.batch[1];
                 for (m, row) in tile.rows() {
                     assert_eq!(row.len(), cols);
                     for (n, x) in row.iter_mut().enumerate() {
-                        seen[m * c.cols + first + n].fetch_add(1, Ordering::Relaxed);
+                        seen[m * all + group * c.cols + first + n].fetch_add(1, Ordering::Relaxed);
                         *x = *x * 2.0 + 1.0;
                     }
                 }
@@ -131,7 +156,7 @@ fn random_convolutions_match_the_definition_on_every_isa() {
                 assert_eq!(divided, out, "{threads} threads, {portions} portions, {shape:?}");
             }
             for (at, out) in out.iter().enumerate() {
-                let (m, n) = (at / c.cols, at % c.cols);
+                let (m, n) = (at / all, at % all);
                 let (mut want, magnitude) = case.definition(&a, &w, m, n);
                 want += if with_bias { f64::from(bias[n]) } else { 0.0 };
                 want += if with_residual { f64::from(residual[at]) } else { 0.0 };
@@ -164,7 +189,7 @@ fn errors_are_as_documented() {
         };
         let shape = Winograd { product, axes: [2, 3], slices: None, tile, block: 16, chunk: 16 };
         let (a_len, out_len) = ((size + 2) * (size + 2) * depth, size * size * cols);
-        let case = Case { shape, a_len, out_len, size: [1, size, size] };
+        let case = Case { shape, a_len, out_len, size: [1, size, size], groups: 1 };
         let mut r = Random(7);
         let (a, w) = (r.floats(a_len), r.floats(9 * depth * cols));
         let mut packed = vec![0.0; shape.weights_len()];
@@ -185,11 +210,13 @@ fn errors_are_as_documented() {
 fn what_does_not_fit_does_nothing() {
     let mut r = Random(99);
     let mut case = random(&mut r);
-    while case.shape.product.bounds.iter().any(|bound| bound.limit == 0) {
+    while case.shape.product.batches.iter().any(|batch| batch.extent == 1)
+        || case.shape.product.bounds.iter().any(|bound| bound.limit == 0)
+    {
         case = random(&mut r);
     }
     let (shape, a) = (case.shape, r.floats(case.a_len));
-    let packed = vec![1.0; shape.weights_len()];
+    let packed = vec![1.0; shape.weights_len() * case.groups];
     let mut scratch = vec![0.0; shape.scratch_len()];
     let with = |change: &dyn Fn(&mut Winograd)| {
         let mut changed = shape;
@@ -221,7 +248,12 @@ fn what_does_not_fit_does_nothing() {
         with(&|s| s.slices = Some(Slices { axis: 200, block: 1 })),
         with(&|s| s.product.cols += 32),
         with(&|s| s.product.depth = usize::MAX / 2),
-        with(&|s| s.product.batches[0].extent = 2),
+        with(&|s| s.product.batches[0].extent += 1),
+        with(&|s| s.product.batches[0].extent = 0),
+        with(&|s| s.product.batches[1].w += 1),
+        with(&|s| s.product.batches[1].w = usize::MAX),
+        with(&|s| s.product.batches[1].a = isize::MAX),
+        with(&|s| s.product.batches[1].out = usize::MAX),
     ];
     for shape in wrong {
         let mut out = vec![7.0; case.out_len];

@@ -20,9 +20,7 @@ pub(super) fn contraction(
     let depth = description.depth.as_ref().map_or(Dim::constant(1), |axis| axis.extent.clone());
     let k = usize::try_from((extent(&description.taps) * &depth).upper_bound()).ok()?;
     let columns = usize::try_from(extent(&description.columns).upper_bound()).ok()?;
-    // Weights that do not change along a batch axis are packed once.
-    let own: Vec<&KernelAxis> = description.batches.iter().filter(|axis| !axis.strides.weights.is(0)).collect();
-    let batches = usize::try_from(own.iter().fold(Dim::constant(1), |n, axis| n * &axis.extent).upper_bound()).ok()?;
+    let batches = usize::try_from(description.own_count().upper_bound()).ok()?;
     let one = runtime::packed_len(columns, k, panel);
     let length = one.checked_mul(batches)?;
     let name = program.buffer(source).name.clone();
@@ -33,7 +31,7 @@ pub(super) fn contraction(
     let values = Values::new(&tensor)?;
     let reduction = flattened(description.taps.iter().chain(&description.depth))?;
     let column = Offsets::new(flattened(&description.columns)?);
-    let (batch, offset) = (flattened(own)?, description.weights_offset.as_const()?);
+    let (batch, offset) = (flattened(description.own_batches())?, description.weights_offset.as_const()?);
     let mut packed = vec![[0; 4]; length];
     for (b, part) in packed.chunks_exact_mut(one.max(1)).enumerate().take(batches) {
         let start = offset + batch.get(b).copied().unwrap_or(0);

@@ -7,7 +7,7 @@ pub(super) use choice::choose;
 use super::pack::{Values, f32_tensor, flattened};
 use crate::dim::{Dim, product};
 use crate::element::ElementType;
-use crate::program::kernel::{Description, Kernel, KernelKind, WindowBound, Winograd};
+use crate::program::kernel::{Description, Kernel, KernelAxis, KernelKind, WindowBound, Winograd};
 use crate::program::{BufferId, Program, Role};
 use include_ir_runtime::__private::v1 as runtime;
 
@@ -30,6 +30,7 @@ pub(super) struct Form {
     axes: [usize; 2],
     /// Of volumes.
     slices: Option<Slices>,
+    groups: i64,
     images: i64,
     height: i64,
     width: i64,
@@ -65,10 +66,14 @@ pub(super) fn contraction(
         (flattened(&description.taps)?, flattened(&description.depth)?, flattened(&description.columns)?);
     let (taps, depth, columns) = (taps.as_slice(), depth.as_slice(), columns.as_slice());
     let offset = description.weights_offset.as_const()?;
-    let mut packed = vec![0.0f32; shape.weights_len()];
-    runtime::pack_winograd(&shape, &mut packed, |tap, d, n| values.at(offset + taps[tap] + depth[d] + columns[n]));
+    let (batches, one) = (flattened(description.own_batches())?, shape.weights_len());
+    let mut packed = vec![0.0f32; one.checked_mul(batches.len())?];
+    for (batch, part) in batches.into_iter().zip(packed.chunks_exact_mut(one.max(1))) {
+        let start = offset + batch;
+        runtime::pack_winograd(&shape, part, |tap, d, n| values.at(start + taps[tap] + depth[d] + columns[n]));
+    }
     let name = program.buffer(source).name.clone();
-    let divided = form.tiles(tile) > winograd.block as i64 || form.columns > winograd.chunk as i64;
+    let divided = form.groups > 1 || form.tiles(tile) > winograd.block as i64 || form.columns > winograd.chunk as i64;
     let portions = if divided { PORTIONS } else { 1 };
     let scratch = vec![Dim::from(shape.scratch_len().checked_mul(portions)?)];
     winograd.scratch = program.add_buffer(&name, ElementType::F32, scratch, Role::Scratch);
@@ -88,9 +93,6 @@ pub(super) fn form(program: &Program, kernel: &Kernel, d: &Description) -> Optio
     let KernelKind::Contraction { weights, .. } = &kernel.kind else { return None };
     program.buffer(kernel.buffer_of(*weights)?).constant()?;
     let [slices @ .., first, second] = d.taps.as_slice() else { return None };
-    if !d.batches.iter().all(|axis| axis.extent.is(1)) {
-        return None;
-    }
     let last = d.rows.iter().rposition(|axis| !axis.extent.is(1))?;
     let axes = [last.checked_sub(1)?, last];
     for (i, tap) in [first, second].into_iter().enumerate() {
@@ -112,15 +114,16 @@ pub(super) fn form(program: &Program, kernel: &Kernel, d: &Description) -> Optio
     };
     let is_image = |i: &usize| slices.as_ref().is_none_or(|slices| slices.axis != *i);
     let images: Vec<Dim> = (0..axes[0]).filter(is_image).map(|i| d.rows[i].extent.clone()).collect();
-    let columns: Vec<Dim> = d.columns.iter().map(|axis| axis.extent.clone()).collect();
+    let extent = |axes: &[KernelAxis]| product(&axes.iter().map(|axis| axis.extent.clone()).collect::<Vec<_>>());
     Some(Form {
         axes,
         slices,
+        groups: extent(&d.batches).upper_bound(),
         images: product(&images).upper_bound(),
         height: size(axes[0])?,
         width: size(axes[1])?,
         depth: d.depth.as_ref()?.extent.as_const()?,
-        columns: product(&columns).as_const()?,
+        columns: extent(&d.columns).as_const()?,
     })
 }
 

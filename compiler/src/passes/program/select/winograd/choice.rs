@@ -65,15 +65,17 @@ impl Form {
     /// The tiles that cost least where reading a float of weights takes `weight` nanoseconds, and a byte more of them costs
     /// `price`.
     fn cheapest(&self, weight: f64, price: f64) -> Option<i64> {
-        let filtered = |tile: i64| (self.filtered(tile, weight) + price * self.growth(tile) as f64, Some(tile));
-        let all = [(self.direct(weight), None), filtered(2), filtered(4)];
+        let groups = self.groups as f64;
+        let filtered =
+            |tile: i64| (groups * self.filtered(tile, weight) + price * self.growth(tile) as f64, Some(tile));
+        let all = [(groups * self.direct(weight), None), filtered(2), filtered(4)];
         all.into_iter().min_by(|a, b| a.0.total_cmp(&b.0)).and_then(|(_, tile)| tile)
     }
 
     /// Bytes that transformed weights take beyond the plain ones.
     fn growth(&self, tile: i64) -> i64 {
         let positions = (tile + 2) * (tile + 2) - 9;
-        self.sum().saturating_mul(self.columns).saturating_mul(4 * positions)
+        self.groups.saturating_mul(self.sum()).saturating_mul(self.columns).saturating_mul(4 * positions)
     }
 
     /// Products of a sum at one position.
@@ -81,7 +83,7 @@ impl Form {
         self.depth.saturating_mul(self.taps())
     }
 
-    /// Nanoseconds of the plain sum.
+    /// Nanoseconds of the plain sum of a group.
     fn direct(&self, weight: f64) -> f64 {
         let slices = self.images.saturating_mul(self.count());
         let pixels = slices.saturating_mul(self.height).saturating_mul(self.width);
@@ -94,7 +96,7 @@ impl Form {
         self.sum() as f64 * (columns as f64 * rows * PRODUCT + self.columns as f64 * weight)
     }
 
-    /// Nanoseconds with tiles of this size.
+    /// Nanoseconds of a group with tiles of this size.
     fn filtered(&self, tile: i64, weight: f64) -> f64 {
         let positions = ((tile + 2) * (tile + 2)) as f64;
         let tiles = self.tiles(tile).saturating_mul(self.count());
@@ -111,13 +113,22 @@ mod tests {
     use super::*;
 
     fn square(size: i64, depth: i64, columns: i64) -> Form {
-        Form { axes: [0, 1], slices: None, images: 1, height: size, width: size, depth, columns }
+        Form { axes: [0, 1], slices: None, groups: 1, images: 1, height: size, width: size, depth, columns }
     }
 
     #[test]
     fn small_convolutions_stay_plain_sums() {
         let tiny = square(4, 8, 8);
         assert_eq!(within(i64::MAX, 0.12, &[Some(&tiny), None]), [None, None]);
+    }
+
+    #[test]
+    fn groups_cost_what_as_many_convolutions_do() {
+        let (one, few) = (square(28, 64, 64), Form { groups: 8, ..square(28, 64, 64) });
+        assert_eq!(few.growth(4), 8 * one.growth(4));
+        let narrow = Form { groups: 64, ..square(28, 4, 4) };
+        assert_eq!(within(i64::MAX, 0.12, &[Some(&few), Some(&narrow)]), [Some(4), None]);
+        assert_eq!(within(one.growth(4), 0.12, &[Some(&few)]), [None]);
     }
 
     #[test]
