@@ -31,6 +31,7 @@ const MODELS: &[(&str, &[(&str, &str)])] = &[
     ("cases/chain/stem_and_pool/model.xml", &[]),
     ("cases/minimal_filtering/epilogues/model.xml", &[]),
     ("cases/minimal_filtering/groups/model.xml", &[]),
+    ("cases/minimal_filtering/groups_of_shuffled_channels/model.xml", &[]),
     ("cases/minimal_filtering/volumes_with_residual/model.xml", &[]),
     ("cases/avg_pool/between_pointwise/model.xml", &[]),
     ("cases/recurrent_sequence/lstm_bidirectional/model.xml", &[]),

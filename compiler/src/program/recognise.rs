@@ -18,6 +18,15 @@ pub struct Product {
     pub parts: Vec<Part>,
 }
 
+impl Product {
+    /// Whether an index of an operand counts with `axis`, from wherever a batch begins.
+    pub fn counts(&self, index: &Dim, axis: usize) -> bool {
+        let mut others = self.parts.iter().enumerate().filter(|(other, _)| *other != axis);
+        index.coefficient(axis) == Some(1)
+            && others.all(|(other, part)| *part == Part::Batch || !index.uses_axis(other))
+    }
+}
+
 /// A window reduction over one load, possibly times weights; map axes are all [`Part::Row`] until the contiguous one
 /// is known, which becomes [`Part::Column`].
 #[derive(Clone, Debug)]

@@ -78,14 +78,18 @@ fn contiguous_dimensions(program: &Program, steps: &[Step]) -> BTreeMap<BufferId
     for step in steps {
         let StepKind::Nest(nest) = &step.kind else { continue };
         let product = recognise::product(program, nest).filter(|product| product.parts.contains(&Part::Column));
-        let (loads, axes) = match (product, recognise::window(program, nest)) {
+        let (loads, axes) = match (&product, recognise::window(program, nest)) {
             (Some(product), _) => ([Some(product.data), None], (nest.maps..nest.axes.len()).collect()),
             (None, Some(window)) => ([Some(window.data), window.weights], window.channels),
             (None, None) => continue,
         };
+        let counts = |index: &Dim, axis: usize| match &product {
+            Some(product) => product.counts(index, axis),
+            None => index.counts(axis),
+        };
         for load in loads.into_iter().flatten() {
             let Some(Scalar::Load { access, .. }) = nest.nodes.get(load as usize) else { continue };
-            let moving = |index: &Dim| axes.iter().any(|axis| index.counts(*axis));
+            let moving = |index: &Dim| axes.iter().any(|axis| counts(index, *axis));
             let dims = access.index.iter().enumerate().filter(|(_, index)| moving(index));
             needed.entry(access.buffer).or_default().extend(dims.map(|(dim, _)| dim));
         }

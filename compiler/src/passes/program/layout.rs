@@ -294,7 +294,7 @@ impl Choosing {
         let extent = |axis: usize| nest.axes[axis].extent.upper_bound();
         let free = || taps.iter().copied().filter(|axis| !bounded(*axis));
         let present = free().filter(|axis| address.coefficient(*axis) == Some(1)).map(extent).max();
-        let dim_of = |axis: usize| access.index.iter().position(|dim| dim.counts(axis));
+        let dim_of = |axis: usize| access.index.iter().position(|dim| product.counts(dim, axis));
         let best = free().filter(|axis| dim_of(*axis).is_some()).max_by_key(|axis| extent(*axis));
         // A window's line of pixels is a fair run where channels are as few.
         let wanted = best.filter(|axis| present.is_none_or(|run| extent(*axis) >= run.saturating_mul(LONGER_RUNS)));
