@@ -30,6 +30,8 @@ const MODELS: &[(&str, &[(&str, &str)])] = &[
     ("cases/group_convolution/inverted_residual/model.xml", &[]),
     ("cases/chain/stem_and_pool/model.xml", &[]),
     ("cases/minimal_filtering/epilogues/model.xml", &[]),
+    ("cases/channels/greatest_of_an_input/model.xml", &[]),
+    ("cases/channels/unit_lengths/model.xml", &[]),
     ("cases/minimal_filtering/groups/model.xml", &[]),
     ("cases/minimal_filtering/groups_of_shuffled_channels/model.xml", &[]),
     ("cases/minimal_filtering/volumes_with_residual/model.xml", &[]),

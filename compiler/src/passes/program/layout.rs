@@ -13,7 +13,7 @@ use crate::program::kernel::Part;
 use crate::program::nest::{Access, Axis, Nest, Node, Scalar};
 use crate::program::recognise::{self, Product};
 use crate::program::{BufferId, Call, Layout, Program, Role, Step, StepKind};
-use orders::{channel_dimension, channels_last, follow, runs_along_batches, walk_in_order, wanted_orders};
+use orders::{channels_last, follow, runs_along_batches, sliding_channel, walk_in_order, wanted_orders};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Elements from which a copy is worth a buffer of its own.
@@ -214,9 +214,10 @@ impl Choosing {
         origins: &[crate::graph::Origin],
     ) -> (Option<Vec<usize>>, bool) {
         if let Some(window) = recognise::window(program, nest) {
-            if window.weights.is_some() && channels_last(program, nest, &window).is_none() {
-                let channel = recognise::product(program, nest).and_then(|product| channel_dimension(nest, &product));
-                self.relayout(program, nest, window.data, channel.unwrap_or(1), origins);
+            if channels_last(program, nest, &window).is_none()
+                && let Some(channel) = sliding_channel(nest, &window)
+            {
+                self.relayout(program, nest, window.data, channel, origins);
             }
             if let Some(order) = channels_last(program, nest, &window) {
                 self.computed_weights(program, nest, window.weights, origins);

@@ -10,6 +10,8 @@ use std::collections::BTreeMap;
 
 /// Shorter rows fill no vector.
 const VECTOR: i64 = 16;
+/// Fewer channels fill no vector.
+const FEW_CHANNELS: i64 = 8;
 
 /// What convolutions (products with padded or strided windows) would like of the buffers they read: channels last.
 /// Functions want what they read row-major.
@@ -78,6 +80,18 @@ pub(super) fn channels_last(program: &Program, nest: &Nest, window: &Window) -> 
     let channel = *contiguous.find(|axis| !nest.axes[**axis].extent.is(1))?;
     let dim = nest.store.index.iter().position(|dim| dim.uses_axis(channel))?;
     Some(rotated(nest.store.index.len(), dim))
+}
+
+/// The dimension of a window's data along which its channels run, if windows slide along others, and there are channels enough
+/// to be worth a copy in which they follow each other. A sum over a whole image is no such window.
+pub(super) fn sliding_channel(nest: &Nest, window: &Window) -> Option<usize> {
+    let Scalar::Load { access, .. } = nest.nodes.get(window.data as usize)? else { return None };
+    let uses = |dim: &Dim, mut axes: std::ops::Range<usize>| axes.any(|axis| dim.uses_axis(axis));
+    let slides = |dim: &Dim| uses(dim, 0..nest.maps) && uses(dim, nest.maps..nest.axes.len());
+    let extent = |axis: &&usize| nest.axes[**axis].extent.range().min;
+    let channel = window.channels.iter().max_by_key(extent).filter(|axis| extent(axis) >= FEW_CHANNELS)?;
+    let dim = access.index.iter().position(|dim| dim.uses_axis(*channel))?;
+    access.index.iter().any(slides).then_some(dim)
 }
 
 /// What a nest reads most of, constants aside.
