@@ -4,7 +4,7 @@ use crate::diag::Diagnostic;
 use crate::fact::Fact;
 use crate::op::reduction::pinned;
 use crate::op::{InferContext, Op, OpDef, Support, axes, one_output, reduction, typing};
-use crate::program::builder::Builder;
+use crate::program::builder::{Builder, NestBuilder};
 use crate::program::nest::{Binary, ReduceFn, Unary};
 use crate::read::Attributes;
 use std::ops::RangeInclusive;
@@ -63,7 +63,9 @@ impl Op for Softmax {
             let difference = n.binary(Binary::Sub, x, maximum);
             Ok(reduction::exponential(n, difference))
         })?;
-        let sum = reduction::along(builder, space, wide, ReduceFn::Sum, |n, i| n.load(exponential, i), |_, sum| sum)?;
+        // Once for a row, not for each of its elements.
+        let finish = |n: &mut NestBuilder<'_, '_>, sum| if self.log { n.unary(Unary::Ln, sum) } else { sum };
+        let sum = reduction::along(builder, space, wide, ReduceFn::Sum, |n, i| n.load(exponential, i), finish)?;
         builder.map(out, |n, i| {
             let sum = n.load(sum, &pinned(i, &axis))?;
             if !self.log {
@@ -73,8 +75,7 @@ impl Op for Softmax {
             let x = n.load(x, i)?;
             let maximum = n.load(maximum, &pinned(i, &axis))?;
             let difference = n.binary(Binary::Sub, x, maximum);
-            let logarithm = n.unary(Unary::Ln, sum);
-            Ok(n.binary(Binary::Sub, difference, logarithm))
+            Ok(n.binary(Binary::Sub, difference, sum))
         })
     }
 }
