@@ -1,5 +1,6 @@
 //! Convolutions of few channels read a copy of their data with its padding: where a sum has few elements along a line of its
-//! window, finding out which of them lie in the padding takes longer than to multiply them.
+//! window, finding out which of them lie in the padding takes longer than to multiply them. So do depthwise convolutions with
+//! long lines, of which neighbours would have none in common at the border.
 
 use super::blocks::split_nests;
 use crate::diag::Diagnostics;
@@ -13,6 +14,10 @@ use crate::program::{BufferId, Program, Role};
 
 /// Channels, at most.
 const CHANNELS: i64 = 8;
+/// Taps of a line from which on no kernel for lines takes a depthwise convolution.
+const LONG: i64 = 11;
+/// The least part of a line's outputs that reach into the padding, for which depthwise convolutions are worth a copy: a quarter.
+const PART: i64 = 4;
 /// Elements of the copy, at most: where lines are long, few sums are at their ends.
 const ELEMENTS: i64 = 256 * 1024;
 
@@ -56,11 +61,8 @@ impl Padding {
         let sides: Vec<_> = sides.collect::<Option<_>>()?;
         let all = (0..dims.len()).filter(padded).count() == bounds.len();
         let reaches = sides.iter().any(|sides| *sides != (0, 0));
-        (all && columns && reaches && depth <= CHANNELS).then(|| Padding {
-            data: product.data as usize,
-            access: access.clone(),
-            sides,
-        })
+        let few = if columns { depth <= CHANNELS } else { long_lines(nest, &access.index, &sides) };
+        (all && reaches && few).then(|| Padding { data: product.data as usize, access: access.clone(), sides })
     }
 
     /// The nests that make the copy, and how it is read.
@@ -82,6 +84,20 @@ impl Padding {
         let moved = self.access.index.into_iter().zip(&self.sides).map(|(dim, (before, _))| dim + *before);
         Some((nests, Access { buffer: to, index: moved.collect() }))
     }
+}
+
+/// Whether windows have long lines, many of which reach into the padding. Neighbours along another dimension than the last one
+/// have their taps in common as it is.
+fn long_lines(nest: &Nest, index: &[Dim], sides: &[(i64, i64)]) -> bool {
+    let extent = |dim: &Dim, mut axes: std::ops::Range<usize>| {
+        axes.find(|axis| dim.uses_axis(*axis)).and_then(|axis| nest.axes[axis].extent.as_const())
+    };
+    let outputs = |dim: &Dim| extent(dim, 0..nest.maps).unwrap_or(1);
+    let last = index.iter().zip(sides).rfind(|(dim, _)| outputs(dim) > 1);
+    last.is_some_and(|(dim, (before, behind))| {
+        let taps = extent(dim, nest.maps..nest.axes.len()).unwrap_or(1);
+        taps >= LONG && before.saturating_add(*behind).saturating_mul(PART) >= outputs(dim)
+    })
 }
 
 /// The nests that write zeros around data: of every dimension the elements before it, the data's, and all.
