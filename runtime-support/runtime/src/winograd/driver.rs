@@ -1,7 +1,9 @@
 //! Walks blocks of tiles: transforms their data, multiplies position by position, transforms the sums back.
+mod place;
+
 #[cfg(feature = "threads")]
 use super::portions::{portions, portions_of_batches};
-use super::transform::{Data, Finish, GROUP, Group, NO_GROUP, Pixels, Sums};
+use super::transform::{Data, Finish, GROUP, Group, NO_GROUP, Sums};
 use super::{Slices, Winograd};
 use crate::blocks::{blocks, blocks_mut};
 use crate::contraction::job::{Job, offset};
@@ -9,7 +11,7 @@ use crate::contraction::kernel::LINE;
 use crate::contraction::packed::{PackedRows, Tiles, padded};
 use crate::contraction::packed_kernel::PackedSet;
 use crate::contraction::parts::{self, Shared};
-use crate::contraction::table::{BLOCK, Block, EMPTY, Row, fill, step};
+use crate::contraction::table::{BLOCK, Block, EMPTY, Row, fill};
 use crate::contraction::{Bound, Contraction, Epilogue, RowAxis, Tap, Then, Tile, kernels, packed_kernels};
 use crate::cx::Cx;
 use crate::math::{ceil_div_usize, floor_div_usize, floor_mod_usize};
@@ -17,6 +19,7 @@ use crate::math::{ceil_div_usize, floor_div_usize, floor_mod_usize};
 use crate::portions::Portions;
 use crate::raw::{Dst, Src};
 use core::ops::Range;
+use place::Place;
 
 /// One run: the operands, and where valid input pixels lie along both axes.
 struct Run<'a> {
@@ -51,18 +54,6 @@ unsafe impl Sync for Run<'_> {}
 /// Floats transformed, and multiply-adds, that take a microsecond.
 const MOVED: usize = 4 * 1024;
 const MULTIPLIED: usize = 64 * 1024;
-
-/// Where a tile lies.
-struct Place {
-    /// Its first output pixel along both axes.
-    first: [usize; 2],
-    /// Offsets of the image in data, result and residual.
-    a: isize,
-    out: usize,
-    residual: usize,
-    /// Flattened row of the image's first pixel.
-    row: usize,
-}
 
 /// # Safety
 /// The descriptor fits all operands.
@@ -457,48 +448,5 @@ impl<'a> Run<'a> {
             }
             column += GROUP;
         }
-    }
-
-    /// Tile number `index` of a slice of all images.
-    fn place(&self, index: usize, slice: usize) -> Place {
-        let (c, [y, x]) = (&self.shape.product, axes(self.shape));
-        let (rest, tx) = (floor_div_usize(index, self.tiles[1]), floor_mod_usize(index, self.tiles[1]));
-        let (mut image, ty) = (floor_div_usize(rest, self.tiles[0]), floor_mod_usize(rest, self.tiles[0]));
-        let first = [ty, tx].map(|t| t * self.shape.tile);
-        let slices = self.shape.slices.map(|slices| usize::from(slices.axis));
-        let mut place = Place { first, a: 0, out: 0, residual: 0, row: 0 };
-        let mut below = c.rows[x & 3].extent;
-        for axis in (0..x).rev() {
-            let row = c.rows[axis & 3];
-            if axis != y {
-                let i = if slices == Some(axis) { slice } else { floor_mod_usize(image, row.extent) };
-                image = if slices == Some(axis) { image } else { floor_div_usize(image, row.extent) };
-                place.a = place.a.wrapping_add(step(i, row.a));
-                place.out = place.out.wrapping_add(i.wrapping_mul(row.out));
-                place.residual = place.residual.wrapping_add(i.wrapping_mul(row.residual));
-                place.row = place.row.wrapping_add(i.wrapping_mul(below));
-            }
-            below = below.wrapping_mul(row.extent);
-        }
-        place
-    }
-
-    /// The input pixels under a tile.
-    fn pixels(&self, place: &Place) -> Pixels {
-        let (c, size, [y, x]) = (&self.shape.product, self.shape.tile + 2, axes(self.shape));
-        let (y, x) = (c.rows[y & 3], c.rows[x & 3]);
-        let inside = |at: usize, (first, end): (usize, usize)| first <= at && at < end;
-        let mut pixels = [None; 36];
-        for (dy, line) in blocks_mut(&mut pixels, size).enumerate().take(size) {
-            let at_y = place.first[0] + dy;
-            for (dx, pixel) in line.iter_mut().enumerate() {
-                let at_x = place.first[1] + dx;
-                if inside(at_y, self.valid[0]) && inside(at_x, self.valid[1]) {
-                    let at = place.a.wrapping_add(step(at_y, y.a)).wrapping_add(step(at_x, x.a));
-                    *pixel = Some(self.a.wrapping_offset(at));
-                }
-            }
-        }
-        pixels
     }
 }

@@ -1,0 +1,63 @@
+//! Where tiles lie in data and result.
+use super::super::transform::Pixels;
+use super::{Run, axes};
+use crate::blocks::blocks_mut;
+use crate::contraction::table::step;
+use crate::math::{floor_div_usize, floor_mod_usize};
+
+/// Where a tile lies.
+pub(super) struct Place {
+    /// Its first output pixel along both axes.
+    pub first: [usize; 2],
+    /// Offsets of the image in data, result and residual.
+    pub a: isize,
+    pub out: usize,
+    pub residual: usize,
+    /// Flattened row of the image's first pixel.
+    pub row: usize,
+}
+
+impl Run<'_> {
+    /// Tile number `index` of a slice of all images.
+    pub(super) fn place(&self, index: usize, slice: usize) -> Place {
+        let (c, [y, x]) = (&self.shape.product, axes(self.shape));
+        let (rest, tx) = (floor_div_usize(index, self.tiles[1]), floor_mod_usize(index, self.tiles[1]));
+        let (mut image, ty) = (floor_div_usize(rest, self.tiles[0]), floor_mod_usize(rest, self.tiles[0]));
+        let first = [ty, tx].map(|t| t * self.shape.tile);
+        let slices = self.shape.slices.map(|slices| usize::from(slices.axis));
+        let mut place = Place { first, a: 0, out: 0, residual: 0, row: 0 };
+        let mut below = c.rows[x & 3].extent;
+        for axis in (0..x).rev() {
+            let row = c.rows[axis & 3];
+            if axis != y {
+                let i = if slices == Some(axis) { slice } else { floor_mod_usize(image, row.extent) };
+                image = if slices == Some(axis) { image } else { floor_div_usize(image, row.extent) };
+                place.a = place.a.wrapping_add(step(i, row.a));
+                place.out = place.out.wrapping_add(i.wrapping_mul(row.out));
+                place.residual = place.residual.wrapping_add(i.wrapping_mul(row.residual));
+                place.row = place.row.wrapping_add(i.wrapping_mul(below));
+            }
+            below = below.wrapping_mul(row.extent);
+        }
+        place
+    }
+
+    /// The input pixels under a tile.
+    pub(super) fn pixels(&self, place: &Place) -> Pixels {
+        let (c, size, [y, x]) = (&self.shape.product, self.shape.tile + 2, axes(self.shape));
+        let (y, x) = (c.rows[y & 3], c.rows[x & 3]);
+        let inside = |at: usize, (first, end): (usize, usize)| first <= at && at < end;
+        let mut pixels = [None; 36];
+        for (dy, line) in blocks_mut(&mut pixels, size).enumerate().take(size) {
+            let at_y = place.first[0] + dy;
+            for (dx, pixel) in line.iter_mut().enumerate() {
+                let at_x = place.first[1] + dx;
+                if inside(at_y, self.valid[0]) && inside(at_x, self.valid[1]) {
+                    let at = place.a.wrapping_add(step(at_y, y.a)).wrapping_add(step(at_x, x.a));
+                    *pixel = Some(self.a.wrapping_offset(at));
+                }
+            }
+        }
+        pixels
+    }
+}
