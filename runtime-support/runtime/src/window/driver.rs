@@ -18,16 +18,19 @@ pub(super) const WORK: usize = 8 * 1024;
 
 /// Floats of a result that a closure sees at a time.
 const SEEN: usize = 4 * 1024;
+/// Taps, at most, of windows whose rows stream through all their channels.
+const STREAMED: usize = 64;
 /// Rows of a part of a line.
 const LEAST_ROWS: usize = 32;
 
 /// Consecutive rows of which the same taps are not in the padding: most of a line of pixels, or a pixel at its end.
+#[derive(Clone, Copy)]
 struct Run<'a> {
     rows: &'a [Row],
     /// First row in the batch.
     first_row: usize,
     /// The taps, if the list holds them.
-    list: [TapAt; LIST],
+    list: &'a [TapAt],
     /// How many there are.
     taps: usize,
     divisor: f32,
@@ -93,7 +96,7 @@ fn rows_together(c: &Contraction, line: usize, wanted: usize) -> usize {
 /// As [`run`].
 unsafe fn run_rows(job: &Job<'_>, cx: Cx<'_>, operation: Operation, part: Range<usize>, then: Option<Then<'_>>) {
     let (kernels, c) = (of(cx.isa()), job.c);
-    let mut block = EMPTY;
+    let (mut block, mut list) = (EMPTY, [TapAt { at: 0, index: 0 }; LIST]);
     // A closure sees what is still in the first-level cache.
     let seen = if then.is_some() { floor_div_usize(SEEN, c.cols.max(1)).clamp(ROWS, BLOCK) } else { BLOCK };
     let mut first = part.start;
@@ -104,15 +107,13 @@ unsafe fn run_rows(job: &Job<'_>, cx: Cx<'_>, operation: Operation, part: Range<
         let mut rest = block.get(..n).unwrap_or_default();
         while let Some((rows, after)) = same_taps(rest) {
             rest = after;
-            let mut run = Run { rows, first_row, list: [TapAt { at: 0, index: 0 }; LIST], taps: 0, divisor: 1.0 };
-            run.list_taps(c, operation);
+            let run = Run { rows, first_row, list: &[], taps: 0, divisor: 1.0 };
+            let run = run.list_taps(c, operation, &mut list);
             // A tile that waits in a buffer, or for further taps, is small.
-            let together = !job.accumulate && run.taps <= LIST;
-            let most = if together { seen } else { ROWS };
-            for rows in rows.chunks(most) {
-                (run.rows, run.first_row) = (rows, first_row);
+            let together = !job.accumulate && run.taps <= STREAMED;
+            for rows in rows.chunks(if together { seen } else { BLOCK }) {
                 // SAFETY: promised by the caller.
-                unsafe { run.compute(job, kernels, operation, together, then) };
+                unsafe { Run { rows, first_row, ..run }.compute(job, kernels, operation, together, then) };
                 first_row += rows.len();
             }
         }
@@ -127,7 +128,7 @@ fn same_taps(rows: &[Row]) -> Option<(&[Row], &[Row])> {
     rows.split_at_checked(other.unwrap_or(rows.len()))
 }
 
-impl Run<'_> {
+impl<'a> Run<'a> {
     /// Calls `f` for every tap.
     fn each_tap(&self, c: &Contraction, mut f: impl FnMut(TapAt)) {
         let Some(row) = self.rows.first() else { return };
@@ -156,20 +157,21 @@ impl Run<'_> {
     }
 
     /// Lists the taps and sets the divisor.
-    fn list_taps(&mut self, c: &Contraction, operation: Operation) {
-        let (mut list, mut taps) = (self.list, 0);
+    fn list_taps(mut self, c: &Contraction, operation: Operation, list: &'a mut [TapAt; LIST]) -> Self {
+        let mut taps = 0;
         self.each_tap(c, |tap| {
             if let Some(slot) = list.get_mut(taps) {
                 *slot = tap;
             }
             taps += 1;
         });
-        (self.list, self.taps) = (list, taps);
+        (self.list, self.taps) = (list.get(..taps).unwrap_or_default(), taps);
         self.divisor = match operation {
             Operation::Average(Divisor::Fixed(divisor)) => divisor,
             Operation::Average(Divisor::InBounds) => taps.max(1) as f32,
             _ => 1.0,
         };
+        self
     }
 
     /// All channels of the run, as many as possible `together` in one call.
@@ -192,34 +194,35 @@ impl Run<'_> {
                 Operation::Max => set.max,
                 Operation::Average(_) => set.average,
             };
-            let args = Args {
-                a: job.a.wrapping_add(column),
-                w: job.w.wrapping_add(column),
-                w_stride: job.c.cols,
-                ..job.args(self.rows, column, set.cols)
-            };
             let tiles = if together { floor_div_usize(job.c.cols - column, set.cols) } else { 1 };
-            let place = Place {
-                direct: true,
-                rows: self.rows.len(),
-                cols: tiles * set.cols,
-                first_row: self.first_row,
-                first_col: column,
-            };
-            let compute = |args: &Args<'_>| {
-                let mut partial = [0.0f32; ROWS * MOST_COLS];
-                let taps = self.list.get(..self.taps).unwrap_or_default();
-                let (partial, divisor) = (partial.as_mut_ptr(), self.divisor);
-                let call = WindowArgs { tile: args, tiles, taps, partial, first: true, last: true, divisor };
-                if self.taps <= LIST {
-                    // SAFETY: as checked for the geometry; the kernel is of the context's instruction set.
-                    return unsafe { kernel(&call) };
-                }
-                // SAFETY: as above.
-                unsafe { self.long(job.c, call, kernel) }
-            };
-            // SAFETY: promised by the caller.
-            unsafe { job.tile(set.cols, args, &place, then, compute) };
+            // Neighbours read most pixels of a long window again: these stay in the first-level cache if channels are few.
+            let most = if together { BLOCK } else { ROWS };
+            let mut first_row = self.first_row;
+            for rows in self.rows.chunks(most) {
+                let args = Args {
+                    a: job.a.wrapping_add(column),
+                    w: job.w.wrapping_add(column),
+                    w_stride: job.c.cols,
+                    ..job.args(rows, column, set.cols)
+                };
+                let (count, cols) = (rows.len(), tiles * set.cols);
+                let place = Place { direct: true, rows: count, cols, first_row, first_col: column };
+                let compute = |args: &Args<'_>| {
+                    let mut partial = [0.0f32; ROWS * MOST_COLS];
+                    let (partial, divisor) = (partial.as_mut_ptr(), self.divisor);
+                    let (tile, taps, first, last) = (args, self.list, true, true);
+                    let call = WindowArgs { tile, tiles, taps, partial, first, last, divisor };
+                    if self.taps <= LIST {
+                        // SAFETY: as checked for the geometry; the kernel is of the context's instruction set.
+                        return unsafe { kernel(&call) };
+                    }
+                    // SAFETY: as above.
+                    unsafe { self.long(job.c, call, kernel) }
+                };
+                // SAFETY: promised by the caller.
+                unsafe { job.tile(set.cols, args, &place, then, compute) };
+                first_row += count;
+            }
             column += tiles * set.cols;
         }
     }

@@ -14,8 +14,8 @@ use crate::simd::Simd;
 pub(super) const ROWS: usize = 4;
 /// Greatest number of columns of a tile.
 pub(super) const MOST_COLS: usize = 32;
-/// Taps that are listed at a time.
-pub(super) const LIST: usize = 64;
+/// Taps that are listed at a time: all of a window of 15x15 where there is room for them.
+pub(super) const LIST: usize = if cfg!(target_pointer_width = "64") { 256 } else { 64 };
 
 /// Everything a micro-kernel needs to know about its rows, which all have the same taps.
 #[derive(Clone, Copy)]

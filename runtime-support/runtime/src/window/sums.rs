@@ -1,7 +1,6 @@
 //! Sums of all pixels: one row of outputs from many taps. Blocks of pixels are summed apart, then their sums are added.
 use super::Divisor;
 use super::driver::WORK;
-use super::kernel::LIST;
 use crate::contraction::job::Job;
 use crate::contraction::table::step;
 use crate::contraction::{Contraction, Epilogue, Then, Tile};
@@ -11,6 +10,8 @@ use crate::math::{floor_div_usize, floor_mod_usize};
 use crate::simd::{Simd, WithSimd, load_first, store_first};
 use core::ops::Range;
 
+/// Pixels from which on they are worth partial sums.
+const LEAST_TAPS: usize = 64;
 /// Partial sums of each column, which every instruction set makes alike: additions that do not wait for each other.
 const WAYS: usize = 4;
 
@@ -84,7 +85,13 @@ pub(super) fn fits(c: &Contraction, divisor: Divisor, epilogue: &Epilogue<'_>) -
     let taps = c.taps.iter().fold(1usize, |taps, tap| taps.saturating_mul(tap.extent));
     let plain = epilogue.bias.is_none() && epilogue.residual.is_none() && epilogue.clamp.is_none();
     let all = c.bounds.iter().all(|bound| bound.limit == 0);
-    VECTORS && c.m() == 1 && taps >= LIST && all && plain && !epilogue.accumulate && divisor == Divisor::Fixed(1.0)
+    VECTORS
+        && c.m() == 1
+        && taps >= LEAST_TAPS
+        && all
+        && plain
+        && !epilogue.accumulate
+        && divisor == Divisor::Fixed(1.0)
 }
 
 /// Most blocks of pixels, and columns whose sums wait until all blocks are done.

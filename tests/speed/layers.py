@@ -1,0 +1,100 @@
+"""Single layers whose operand is the input of the model, as no layer before them has ordered it: FOLDER/*.xml.
+
+Needs numpy and openvino: python layers.py FOLDER [NAME...]
+"""
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import openvino as ov
+from openvino import opset13 as o
+
+RANDOM = np.random.default_rng(1)
+
+
+def w(*shape):
+    scale = np.sqrt(np.prod(shape[1:]))
+    return o.constant((RANDOM.standard_normal(shape) / scale).astype(np.float32))
+
+
+def ints(*values):
+    return o.constant(np.array(values, np.int64))
+
+
+def grouped(x, *shape, stride=1, dilation=1):
+    """Weights of so many groups, results, channels, and a window; padding keeps the size."""
+    pads = [dilation * (n // 2) for n in shape[3:]]
+    return o.group_convolution(x, w(*shape), [stride] * len(pads), pads, pads, [dilation] * len(pads))
+
+
+def shuffled(x, groups, channels, size):
+    x = o.reshape(x, ints(1, groups, channels, size, size), False)
+    return o.reshape(o.transpose(x, ints(0, 2, 1, 3, 4)), ints(1, groups * channels, size, size), False)
+
+
+def pooled(kind, window):
+    pads = [window // 2] * 2
+    if kind == "max":
+        return lambda x: o.max_pool(x, [1, 1], [1, 1], pads, pads, [window] * 2).output(0)
+    return lambda x: o.avg_pool(x, [1, 1], pads, pads, [window] * 2, True)
+
+
+def unit_lengths(x):
+    return o.divide(x, o.sqrt(o.reduce_sum(o.multiply(x, x), ints(2), True)))
+
+
+def resized(mode, size, transform):
+    kind = dict(axes=ints(2, 3), coordinate_transformation_mode=transform)
+    return lambda x: o.interpolate(x, ints(size, size), mode, "sizes", **kind)
+
+
+def transposed(channels, results, window):
+    pads = [window // 2 - 1] * 2
+    return lambda x: o.convolution_backprop_data(
+        x, w(channels, results, window, window), [2, 2], pads_begin=pads, pads_end=pads
+    )
+
+
+LAYERS = {
+    "groups": ((1, 96, 56, 56), lambda x: grouped(x, 2, 48, 48, 3, 3)),
+    "groups_strided": ((1, 128, 56, 56), lambda x: grouped(x, 4, 32, 32, 3, 3, stride=2)),
+    "groups_dilated": ((1, 128, 40, 40), lambda x: grouped(x, 4, 32, 32, 3, 3, dilation=2)),
+    "groups_shuffled": ((1, 96, 56, 56), lambda x: grouped(shuffled(x, 2, 48, 56), 2, 48, 48, 3, 3)),
+    "groups_of_pixels": ((1, 240, 28, 28), lambda x: grouped(x, 3, 80, 80, 1, 1)),
+    "groups_of_lines": ((1, 128, 1000), lambda x: grouped(x, 4, 32, 32, 5)),
+    "groups_of_volumes": ((1, 64, 8, 28, 28), lambda x: grouped(x, 4, 16, 16, 3, 3, 3)),
+    "depthwise_7": ((1, 96, 56, 56), lambda x: grouped(x, 96, 1, 1, 7, 7)),
+    "depthwise_11": ((1, 128, 32, 32), lambda x: grouped(x, 128, 1, 1, 11, 11)),
+    "depthwise_13": ((1, 256, 16, 16), lambda x: grouped(x, 256, 1, 1, 13, 13)),
+    "depthwise_31": ((1, 64, 32, 32), lambda x: grouped(x, 64, 1, 1, 31, 31)),
+    "depthwise_1x21": ((1, 64, 64, 64), lambda x: grouped(x, 64, 1, 1, 1, 21)),
+    "depthwise_line": ((1, 512, 200), lambda x: grouped(x, 512, 1, 1, 15)),
+    "max_5": ((1, 256, 20, 20), pooled("max", 5)),
+    "average_3": ((1, 128, 56, 56), pooled("average", 3)),
+    "unit_lengths": ((4, 512, 128), unit_lengths),
+    "softmax_of_channels": ((1, 21, 256, 256), lambda x: o.softmax(x, 1)),
+    "log_softmax_of_channels": ((1, 150, 64, 64), lambda x: o.log_softmax(x, 1)),
+    "log_softmax_of_rows": ((128, 1000), lambda x: o.log_softmax(x, 1)),
+    "normalized_pixels": ((1, 96, 56, 56), lambda x: o.mvn(x, ints(1), True, 1e-6, "inside_sqrt")),
+    "normalized_images": ((1, 64, 128, 128), lambda x: o.mvn(x, ints(2, 3), True, 1e-5, "inside_sqrt")),
+    "linear": ((1, 64, 64, 64), resized("linear_onnx", 128, "half_pixel")),
+    "cubic": ((1, 3, 256, 256), resized("cubic", 512, "half_pixel")),
+    "transposed_2": ((1, 256, 32, 32), transposed(256, 128, 2)),
+    "transposed_4": ((1, 128, 32, 32), transposed(128, 64, 4)),
+    "pixel_shuffle": ((1, 256, 64, 64), lambda x: o.depth_to_space(x, "depth_first", 2)),
+    "running_sum": ((8, 128, 512), lambda x: o.cumsum(x, o.constant(np.int64(1)))),
+}
+
+
+def main():
+    folder, names = Path(sys.argv[1]), sys.argv[2:]
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in names or LAYERS:
+        shape, build = LAYERS[name]
+        x = o.parameter(list(shape), np.float32, name="x")
+        model = ov.Model([o.result(build(x))], [x], name)
+        ov.save_model(model, str(folder / f"{name}.xml"), compress_to_fp16=False)
+
+
+main()
