@@ -64,6 +64,8 @@ LAYERS = {
     "groups_of_pixels": ((1, 240, 28, 28), lambda x: grouped(x, 3, 80, 80, 1, 1)),
     "groups_of_lines": ((1, 128, 1000), lambda x: grouped(x, 4, 32, 32, 5)),
     "groups_of_volumes": ((1, 64, 8, 28, 28), lambda x: grouped(x, 4, 16, 16, 3, 3, 3)),
+    "depthwise_of_colours": ((1, 3, 224, 224), lambda x: grouped(x, 3, 1, 1, 5, 5)),
+    "depthwise_of_colours_11": ((2, 3, 128, 128), lambda x: grouped(x, 3, 1, 1, 11, 11)),
     "depthwise_7": ((1, 96, 56, 56), lambda x: grouped(x, 96, 1, 1, 7, 7)),
     "depthwise_11": ((1, 128, 32, 32), lambda x: grouped(x, 128, 1, 1, 11, 11)),
     "depthwise_13": ((1, 256, 16, 16), lambda x: grouped(x, 256, 1, 1, 13, 13)),

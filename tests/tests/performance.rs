@@ -31,6 +31,7 @@ const MODELS: &[(&str, &[(&str, &str)])] = &[
     ("cases/chain/stem_and_pool/model.xml", &[]),
     ("cases/minimal_filtering/epilogues/model.xml", &[]),
     ("cases/channels/greatest_of_an_input/model.xml", &[]),
+    ("cases/channels/few_of_long_lines/model.xml", &[]),
     ("cases/channels/long_lines/model.xml", &[]),
     ("cases/channels/unit_lengths/model.xml", &[]),
     ("cases/minimal_filtering/groups/model.xml", &[]),

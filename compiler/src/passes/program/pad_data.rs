@@ -1,6 +1,6 @@
 //! Convolutions of few channels read a copy of their data with its padding: where a sum has few elements along a line of its
 //! window, finding out which of them lie in the padding takes longer than to multiply them. So do depthwise convolutions with
-//! long lines, of which neighbours would have none in common at the border.
+//! long lines, of which neighbours would have none in common at the border, and those that loops along lines compute.
 
 use super::blocks::split_nests;
 use crate::diag::Diagnostics;
@@ -61,7 +61,10 @@ impl Padding {
         let sides: Vec<_> = sides.collect::<Option<_>>()?;
         let all = (0..dims.len()).filter(padded).count() == bounds.len();
         let reaches = sides.iter().any(|sides| *sides != (0, 0));
-        let few = if columns { depth <= CHANNELS } else { long_lines(nest, &access.index, &sides) };
+        let index = access.index.as_slice();
+        let along_lines =
+            || recognise::window(program, nest).is_some_and(|window| window.runs_along_lines(nest, index));
+        let few = if columns { depth <= CHANNELS } else { long_lines(nest, index, &sides) || along_lines() };
         (all && reaches && few).then(|| Padding { data: product.data as usize, access: access.clone(), sides })
     }
 

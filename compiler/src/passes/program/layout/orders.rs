@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 
 /// Shorter rows fill no vector.
 const VECTOR: i64 = 16;
-/// Fewer channels fill no vector.
+/// Fewer channels fill no vector: a maximum or sum of them is not worth a copy.
 const FEW_CHANNELS: i64 = 8;
 
 /// What convolutions (products with padded or strided windows) would like of the buffers they read: channels last.
@@ -37,6 +37,9 @@ fn convolution_order(program: &Program, nest: &Nest) -> Option<(BufferId, Vec<us
     let product = recognise::product(program, nest)?;
     let channel = channel_dimension(nest, &product)?;
     let Scalar::Load { access, .. } = nest.nodes.get(product.data as usize)? else { return None };
+    if recognise::window(program, nest).is_some_and(|window| window.runs_along_lines(nest, &access.index)) {
+        return None;
+    }
     let composite = |dim: &Dim| (0..nest.axes.len()).filter(|axis| dim.uses_axis(*axis)).count() > 1;
     let mut others = access.index.iter().enumerate().skip(1).filter(|(at, _)| *at != channel);
     let slides = access.index.len() > 2 && others.any(|(_, dim)| composite(dim));
@@ -89,7 +92,11 @@ pub(super) fn sliding_channel(nest: &Nest, window: &Window) -> Option<usize> {
     let uses = |dim: &Dim, mut axes: std::ops::Range<usize>| axes.any(|axis| dim.uses_axis(axis));
     let slides = |dim: &Dim| uses(dim, 0..nest.maps) && uses(dim, nest.maps..nest.axes.len());
     let extent = |axis: &&usize| nest.axes[**axis].extent.range().min;
-    let channel = window.channels.iter().max_by_key(extent).filter(|axis| extent(axis) >= FEW_CHANNELS)?;
+    let least = if window.weights.is_some() { 2 } else { FEW_CHANNELS };
+    let channel = window.channels.iter().max_by_key(extent).filter(|axis| extent(axis) >= least)?;
+    if window.runs_along_lines(nest, &access.index) {
+        return None;
+    }
     let dim = access.index.iter().position(|dim| dim.uses_axis(*channel))?;
     access.index.iter().any(slides).then_some(dim)
 }
