@@ -6,11 +6,6 @@ use super::{Access, BufferId, Program};
 use crate::dim::Dim;
 use crate::element::ElementType;
 
-/// Channels, at most, of depthwise convolutions that loops along their lines compute: they fill no vector.
-const FEW_CHANNELS: i64 = 7;
-/// Outputs of a line that fill vectors.
-const LONG_LINE: i64 = 32;
-
 /// A sum of products of two loads, with the part of every axis; reduction axes are all [`Part::Tap`] until layouts are
 /// known.
 #[derive(Clone, Debug)]
@@ -135,18 +130,6 @@ fn parts(program: &Program, nest: &Nest, data: Node, weights: Node) -> Option<Ve
         }
     };
     (0..nest.axes.len()).map(part).collect()
-}
-
-impl Window {
-    /// Whether channels are so few, and lines so long, that loops along these take less time than kernels along channels: of
-    /// `index`, by which data is read, the last dimension is a long line, and that of the channels is short.
-    pub fn runs_along_lines(&self, nest: &Nest, index: &[Dim]) -> bool {
-        let extent = |axis: usize| nest.axes[axis].extent.range();
-        let line = index.last().and_then(|dim| (0..nest.maps).find(|axis| dim.uses_axis(*axis)));
-        line.is_some_and(|axis| !self.channels.contains(&axis) && extent(axis).min >= LONG_LINE)
-            && self.weights.is_some()
-            && self.channels.iter().all(|axis| extent(*axis).max <= FEW_CHANNELS)
-    }
 }
 
 /// Recognises a maximum or sum of one load over windows, and depthwise convolution.

@@ -13,6 +13,7 @@ use crate::program::kernel::Part;
 use crate::program::nest::{Access, Axis, Nest, Node, Scalar};
 use crate::program::recognise::{self, Product};
 use crate::program::{BufferId, Call, Layout, Program, Role, Step, StepKind};
+pub(super) use orders::runs_along_lines;
 use orders::{channels_last, follow, runs_along_batches, sliding_channel, walk_in_order, wanted_orders};
 use std::collections::{BTreeMap, BTreeSet};
 

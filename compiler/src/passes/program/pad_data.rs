@@ -1,8 +1,9 @@
 //! Convolutions of few channels read a copy of their data with its padding: where a sum has few elements along a line of its
 //! window, finding out which of them lie in the padding takes longer than to multiply them. So do depthwise convolutions with
-//! long lines, of which neighbours would have none in common at the border, and those that loops along lines compute.
+//! long lines, of which neighbours would have none in common at the border, and those of an input that loops along lines compute.
 
 use super::blocks::split_nests;
+use super::layout::runs_along_lines;
 use crate::diag::Diagnostics;
 use crate::dim::{Atom, Dim, Interval};
 use crate::element::ElementType;
@@ -62,8 +63,10 @@ impl Padding {
         let all = (0..dims.len()).filter(padded).count() == bounds.len();
         let reaches = sides.iter().any(|sides| *sides != (0, 0));
         let index = access.index.as_slice();
-        let along_lines =
-            || recognise::window(program, nest).is_some_and(|window| window.runs_along_lines(nest, index));
+        // What a kernel makes has its channels together.
+        let apart = matches!(program.buffer(access.buffer).role, Role::Input(_));
+        let few_channels = |window| apart && runs_along_lines(nest, &window, index);
+        let along_lines = || recognise::window(program, nest).is_some_and(few_channels);
         let few = if columns { depth <= CHANNELS } else { long_lines(nest, index, &sides) || along_lines() };
         (all && reaches && few).then(|| Padding { data: product.data as usize, access: access.clone(), sides })
     }

@@ -80,7 +80,7 @@ pub(super) unsafe fn run(
                 // SAFETY: promised by the caller; parts are disjoint whole lines, of all channels or of 16 and more.
                 Some(lines) => unsafe { lines.run(&job, rows, cols, shared.epilogue.then) },
                 // SAFETY: promised by the caller; parts are disjoint.
-                None => unsafe { run_rows(&job, cx, operation, rows, shared.epilogue.then) },
+                None => unsafe { with_list(&job, cx, operation, (taps, rows), shared.epilogue.then) },
             }
         }
     });
@@ -92,11 +92,39 @@ fn rows_together(c: &Contraction, line: usize, wanted: usize) -> usize {
     ceil_div_usize(line, ceil_div_usize(wanted, lines).max(1)).max(LEAST_ROWS).min(line)
 }
 
+/// Rows of windows of so many taps, with a list for them: to clear a long one takes as long as some small windows.
+///
 /// # Safety
 /// As [`run`].
-unsafe fn run_rows(job: &Job<'_>, cx: Cx<'_>, operation: Operation, part: Range<usize>, then: Option<Then<'_>>) {
+unsafe fn with_list(
+    job: &Job<'_>,
+    cx: Cx<'_>,
+    operation: Operation,
+    (taps, part): (usize, Range<usize>),
+    then: Option<Then<'_>>,
+) {
+    let none = TapAt { at: 0, index: 0 };
+    // SAFETY: promised by the caller.
+    unsafe {
+        match taps <= STREAMED || LIST <= STREAMED {
+            true => run_rows(job, cx, operation, part, &mut [none; STREAMED], then),
+            false => run_rows(job, cx, operation, part, &mut [none; LIST], then),
+        }
+    }
+}
+
+/// # Safety
+/// As [`run`].
+unsafe fn run_rows(
+    job: &Job<'_>,
+    cx: Cx<'_>,
+    operation: Operation,
+    part: Range<usize>,
+    list: &mut [TapAt],
+    then: Option<Then<'_>>,
+) {
     let (kernels, c) = (of(cx.isa()), job.c);
-    let (mut block, mut list) = (EMPTY, [TapAt { at: 0, index: 0 }; LIST]);
+    let mut block = EMPTY;
     // A closure sees what is still in the first-level cache.
     let seen = if then.is_some() { floor_div_usize(SEEN, c.cols.max(1)).clamp(ROWS, BLOCK) } else { BLOCK };
     let mut first = part.start;
@@ -108,7 +136,7 @@ unsafe fn run_rows(job: &Job<'_>, cx: Cx<'_>, operation: Operation, part: Range<
         while let Some((rows, after)) = same_taps(rest) {
             rest = after;
             let run = Run { rows, first_row, list: &[], taps: 0, divisor: 1.0 };
-            let run = run.list_taps(c, operation, &mut list);
+            let run = run.list_taps(c, operation, list);
             // A tile that waits in a buffer, or for further taps, is small.
             let together = !job.accumulate && run.taps <= STREAMED;
             for rows in rows.chunks(if together { seen } else { BLOCK }) {
@@ -157,7 +185,7 @@ impl<'a> Run<'a> {
     }
 
     /// Lists the taps and sets the divisor.
-    fn list_taps(mut self, c: &Contraction, operation: Operation, list: &'a mut [TapAt; LIST]) -> Self {
+    fn list_taps(mut self, c: &Contraction, operation: Operation, list: &'a mut [TapAt]) -> Self {
         let mut taps = 0;
         self.each_tap(c, |tap| {
             if let Some(slot) = list.get_mut(taps) {
@@ -212,7 +240,7 @@ impl<'a> Run<'a> {
                     let (partial, divisor) = (partial.as_mut_ptr(), self.divisor);
                     let (tile, taps, first, last) = (args, self.list, true, true);
                     let call = WindowArgs { tile, tiles, taps, partial, first, last, divisor };
-                    if self.taps <= LIST {
+                    if self.taps == self.list.len() {
                         // SAFETY: as checked for the geometry; the kernel is of the context's instruction set.
                         return unsafe { kernel(&call) };
                     }

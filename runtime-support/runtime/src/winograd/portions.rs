@@ -16,7 +16,7 @@ pub(super) fn portions_of_batches(
     memory: (*mut f32, usize),
     batches: usize,
 ) -> Option<Portions> {
-    let even = batches.is_multiple_of(threads.max(1)) || batches >= MANY.saturating_mul(threads);
+    let even = batches.is_multiple_of(threads) || batches >= MANY.saturating_mul(threads);
     Portions::new(threads, memory).filter(|portions| even && shape.scratch_len() <= portions.len)
 }
 

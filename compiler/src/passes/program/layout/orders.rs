@@ -10,8 +10,10 @@ use std::collections::BTreeMap;
 
 /// Shorter rows fill no vector.
 const VECTOR: i64 = 16;
-/// Fewer channels fill no vector: a maximum or sum of them is not worth a copy.
+/// Fewer channels fill no vector: a maximum or sum of them is not worth a copy, and products are where lines are short.
 const FEW_CHANNELS: i64 = 8;
+/// Outputs of a line that fill vectors.
+const LONG_LINE: i64 = 32;
 
 /// What convolutions (products with padded or strided windows) would like of the buffers they read: channels last.
 /// Functions want what they read row-major.
@@ -37,7 +39,7 @@ fn convolution_order(program: &Program, nest: &Nest) -> Option<(BufferId, Vec<us
     let product = recognise::product(program, nest)?;
     let channel = channel_dimension(nest, &product)?;
     let Scalar::Load { access, .. } = nest.nodes.get(product.data as usize)? else { return None };
-    if recognise::window(program, nest).is_some_and(|window| window.runs_along_lines(nest, &access.index)) {
+    if recognise::window(program, nest).is_some_and(|window| runs_along_lines(nest, &window, &access.index)) {
         return None;
     }
     let composite = |dim: &Dim| (0..nest.axes.len()).filter(|axis| dim.uses_axis(*axis)).count() > 1;
@@ -92,13 +94,23 @@ pub(super) fn sliding_channel(nest: &Nest, window: &Window) -> Option<usize> {
     let uses = |dim: &Dim, mut axes: std::ops::Range<usize>| axes.any(|axis| dim.uses_axis(axis));
     let slides = |dim: &Dim| uses(dim, 0..nest.maps) && uses(dim, nest.maps..nest.axes.len());
     let extent = |axis: &&usize| nest.axes[**axis].extent.range().min;
-    let least = if window.weights.is_some() { 2 } else { FEW_CHANNELS };
-    let channel = window.channels.iter().max_by_key(extent).filter(|axis| extent(axis) >= least)?;
-    if window.runs_along_lines(nest, &access.index) {
+    let channel = window.channels.iter().max_by_key(extent)?;
+    let enough = extent(&channel) >= FEW_CHANNELS || window.weights.is_some() && extent(&channel) > 1;
+    if !enough || runs_along_lines(nest, window, &access.index) {
         return None;
     }
     let dim = access.index.iter().position(|dim| dim.uses_axis(*channel))?;
     access.index.iter().any(slides).then_some(dim)
+}
+
+/// Whether a depthwise convolution has so few channels, and lines so long, that loops along these take less time than kernels
+/// along channels: of `index`, by which its data is read, the last dimension is a long line.
+pub(in crate::passes::program) fn runs_along_lines(nest: &Nest, window: &Window, index: &[Dim]) -> bool {
+    let extent = |axis: usize| nest.axes[axis].extent.range();
+    let line = index.last().and_then(|dim| (0..nest.maps).find(|axis| dim.uses_axis(*axis)));
+    window.weights.is_some()
+        && line.is_some_and(|axis| !window.channels.contains(&axis) && extent(axis).min >= LONG_LINE)
+        && window.channels.iter().all(|axis| extent(*axis).max < FEW_CHANNELS)
 }
 
 /// What a nest reads most of, constants aside.
