@@ -2,12 +2,13 @@
 //! copies where elements already lie as a reshape or a permutation wants them.
 
 mod orders;
+mod parts;
 mod planes;
 mod views;
 
 use super::blocks::{Outside, Users, Uses, has_blocks};
 use crate::diag::Diagnostics;
-use crate::dim::{Dim, product};
+use crate::dim::Dim;
 use crate::options::Options;
 use crate::program::kernel::Part;
 use crate::program::nest::{Access, Axis, Nest, Node, Scalar};
@@ -15,6 +16,7 @@ use crate::program::recognise::{self, Product};
 use crate::program::{BufferId, Call, Layout, Program, Role, Step, StepKind};
 pub(super) use orders::runs_along_lines;
 use orders::{channels_last, follow, runs_along_batches, sliding_channel, walk_in_order, wanted_orders};
+use parts::Parts;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Elements from which a copy is worth a buffer of its own.
@@ -32,6 +34,7 @@ pub fn choose_layout(program: &mut Program, _: &Options, _: &mut Diagnostics) {
         products: BTreeSet::new(),
         uses: Uses::of(program),
         block: Surroundings::default(),
+        depth: 0,
         out: Vec::new(),
     };
     // Memory with views into it is as they say.
@@ -57,6 +60,8 @@ struct Choosing {
     products: BTreeSet<BufferId>,
     uses: Uses,
     block: Surroundings,
+    /// How many blocks are around each other here: one at the root.
+    depth: usize,
     out: Vec<Step>,
 }
 
@@ -69,6 +74,7 @@ struct Surroundings {
     writers: BTreeMap<BufferId, usize>,
     /// By storage: the last step that writes it.
     last_write: BTreeMap<BufferId, usize>,
+    parts: Parts,
     at: usize,
 }
 
@@ -85,10 +91,14 @@ impl Choosing {
         }
         let (outer, out) = (std::mem::replace(&mut self.block, inner), std::mem::take(&mut self.out));
         let copies = self.copies.clone();
+        self.depth += 1;
         for (at, step) in steps.into_iter().enumerate() {
             self.block.at = at;
+            self.copy_parts_before(program, &step);
             self.step(program, step);
+            self.copy_parts_after(program);
         }
+        self.depth -= 1;
         (self.block, self.copies) = (outer, copies);
         std::mem::replace(&mut self.out, out)
     }
@@ -159,15 +169,20 @@ impl Choosing {
                 self.other_order(program, &mut nest, &origins)
             }
         };
-        let mut after = None;
-        if let Some(order) = order {
-            after = self.order_output(program, &mut nest, order, insists);
+        let buffer = nest.store.buffer;
+        let elsewhere = order.is_some_and(|order| self.order_output(program, &mut nest, order, insists));
+        if !elsewhere {
+            self.copy_parts(program, buffer);
+            self.decide(buffer);
+            self.push_nest(nest, origins);
+            return;
         }
-        self.decide(nest.store.buffer);
-        self.out.push(Step { kind: StepKind::Nest(nest), origins: origins.clone() });
-        if let Some(copy) = after {
-            self.out.push(Step { kind: StepKind::Nest(copy), origins });
-        }
+        self.push_nest(nest.clone(), origins.clone());
+        self.copy_later(&nest, buffer, &origins);
+    }
+
+    fn push_nest(&mut self, nest: Nest, origins: Vec<crate::graph::Origin>) {
+        self.out.push(Step { kind: StepKind::Nest(nest), origins });
     }
 
     /// Functions read and write row-major tensors.
@@ -248,34 +263,34 @@ impl Choosing {
     }
 
     /// Gives the output its order. An output of the model is row-major: a nest that `insists` on another order writes a
-    /// temporary, which the returned nest copies.
-    fn order_output(
-        &mut self,
-        program: &mut Program,
-        nest: &mut Nest,
-        order: Vec<usize>,
-        insists: bool,
-    ) -> Option<Nest> {
+    /// temporary, which is copied once all of it is there; then the result is true.
+    fn order_output(&mut self, program: &mut Program, nest: &mut Nest, order: Vec<usize>, insists: bool) -> bool {
         let buffer = nest.store.buffer;
         let dims = program.buffer(buffer).dims.clone();
         if self.is_free(program, buffer) {
             program.buffer_mut(buffer).layout = Layout::ordered(buffer, &dims, &order);
-            return None;
+            return false;
         }
         let layout = Layout::ordered(buffer, &dims, &order);
         let differs = !same_memory(&program.buffer(buffer).layout, &layout, &dims);
         if !insists || !differs || program.buffer(buffer).layout.storage != buffer {
-            return None;
+            return false;
         }
-        let (element, name) = (program.buffer(buffer).element, program.buffer(buffer).name.clone());
-        let temporary = program.add_buffer(&name, element, dims.clone(), Role::Temporary);
-        program.buffer_mut(temporary).layout = Layout::ordered(temporary, &dims, &order);
-        self.decide(temporary);
-        nest.store.buffer = temporary;
-        let extents: Vec<Dim> = nest.axes.iter().take(nest.maps).map(|axis| axis.extent.clone()).collect();
-        // Other steps write the rest of the buffer: only this part is copied.
-        let whole = product(&extents) == product(&dims);
-        Some(if whole { copy_nest(&dims, temporary, buffer) } else { copy_part(nest, temporary, buffer) })
+        let lies_so = |other: BufferId| {
+            same_memory(&program.buffer(other).layout, &Layout { storage: other, ..layout.clone() }, &dims)
+        };
+        nest.store.buffer = match self.block.parts.temporary(buffer).filter(|other| lies_so(*other)) {
+            Some(other) => other,
+            None => {
+                self.copy_parts(program, buffer);
+                let (element, name) = (program.buffer(buffer).element, program.buffer(buffer).name.clone());
+                let temporary = program.add_buffer(&name, element, dims.clone(), Role::Temporary);
+                program.buffer_mut(temporary).layout = Layout { storage: temporary, ..layout };
+                self.decide(temporary);
+                temporary
+            }
+        };
+        true
     }
 
     /// A contraction needs a reduction axis along which its data is contiguous.
@@ -356,20 +371,6 @@ fn columns_last(nest: &Nest, product: &Product) -> Vec<usize> {
     };
     let (last, first): (Vec<usize>, Vec<usize>) = (0..nest.store.index.len()).partition(is_column);
     first.into_iter().chain(last).collect()
-}
-
-/// A nest that copies the elements that a nest writes to `from` to the same places of `to`.
-fn copy_part(nest: &Nest, from: BufferId, to: BufferId) -> Nest {
-    let index = nest.store.index.clone();
-    let access = Access { buffer: from, index: index.clone() };
-    Nest {
-        axes: nest.axes.iter().take(nest.maps).cloned().collect(),
-        maps: nest.maps,
-        nodes: vec![Scalar::Load { access, bounds: Vec::new(), otherwise: None }],
-        reduction: None,
-        result: 0,
-        store: Access { buffer: to, index },
-    }
 }
 
 /// A nest that copies all elements between two buffers of the same dimensions and element type.
