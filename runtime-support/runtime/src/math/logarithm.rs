@@ -70,10 +70,12 @@ pub fn log10(x: f32) -> f32 {
 #[inline(always)]
 #[must_use]
 pub fn ln_1p(x: f32) -> f32 {
-    let near = f64::from(x);
-    let far = super::wide::ln(1.0 + near) as f32;
-    // In double precision 1 + x is exact enough down to here; below, three terms of the series suffice.
-    let series = (near - near * near * (0.5 - near * (1.0 / 3.0))) as f32;
-    let value = if x.abs() < 1e-4 { series } else { far };
+    let sum = 1.0 + x;
+    // What the sum lost: the derivative there makes it good.
+    let lost = x - (sum - 1.0);
+    let (f, e) = split(sum);
+    let z = f * f;
+    let low = f * z * cubic_rest(f) + e * LN2_LOW - 0.5 * z + lost / sum;
+    let value = special(sum, (f + low) + e * LN2_HIGH);
     if x == 0.0 { x } else { value }
 }
