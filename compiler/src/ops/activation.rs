@@ -226,7 +226,7 @@ impl Function {
                 let value = exponential_unit(n, x, alpha);
                 n.binary(Binary::Mul, lambda, value)
             }
-            Function::SoftPlus => soft_plus(n, x),
+            Function::SoftPlus => n.unary(Unary::SoftPlus, x),
             Function::SoftSign => {
                 let (one, size) = (n.constant_like(x, 1.0), n.unary(Unary::Abs, x));
                 let divisor = n.binary(Binary::Add, one, size);
@@ -306,15 +306,4 @@ fn mish(n: &mut NestBuilder, x: Node) -> Node {
     let denominator = n.binary(Binary::Add, numerator, two);
     let gate = n.binary(Binary::Div, numerator, denominator);
     n.binary(Binary::Mul, x, gate)
-}
-
-/// `max(x, 0) + ln(1 + exp(-|x|))`: the exponential never overflows.
-fn soft_plus(n: &mut NestBuilder, x: Node) -> Node {
-    let zero = n.constant_like(x, 0.0);
-    let size = n.unary(Unary::Abs, x);
-    let negative = n.unary(Unary::Neg, size);
-    let power = n.unary(Unary::Exp, negative);
-    let rest = n.unary(Unary::Ln1p, power);
-    let line = n.binary(Binary::Max, x, zero);
-    n.binary(Binary::Add, line, rest)
 }

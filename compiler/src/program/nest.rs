@@ -151,6 +151,8 @@ pub enum Unary {
     Erf,
     /// 1 / (1 + exp(-x)).
     Sigmoid,
+    /// ln(1 + exp(x)), without overflow.
+    SoftPlus,
     Floor,
     Ceil,
     /// Ties to even.

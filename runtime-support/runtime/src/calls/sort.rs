@@ -22,17 +22,21 @@ pub fn sort_by(order: &mut [i32], scratch: &mut [i32], before: impl Fn(i32, i32)
     }
 }
 
+/// Which side is next is computed, not branched on: it is as good as random.
 #[inline]
 fn merge(left: &[i32], right: &[i32], out: &mut [i32], before: impl Fn(i32, i32) -> bool) {
-    let (mut left, mut right) = (left.iter().copied().peekable(), right.iter().copied().peekable());
-    for slot in out {
-        let take_right = match (left.peek(), right.peek()) {
-            (Some(a), Some(b)) => before(*b, *a),
-            (left, _) => left.is_none(),
-        };
-        let next = if take_right { right.next() } else { left.next() };
-        *slot = next.unwrap_or(*slot);
+    let (mut l, mut r) = (0usize, 0usize);
+    let mut slots = out.iter_mut();
+    let mixed = left.last().zip(right.first()).is_some_and(|(last, first)| before(*first, *last));
+    while mixed && let (Some(a), Some(b)) = (left.get(l), right.get(r)) {
+        let Some(slot) = slots.next() else { return };
+        let take_right = before(*b, *a);
+        *slot = if take_right { *b } else { *a };
+        l += usize::from(!take_right);
+        r += usize::from(take_right);
     }
+    let rest = left.iter().skip(l).chain(right.iter().skip(r));
+    slots.zip(rest).for_each(|(slot, position)| *slot = *position);
 }
 
 /// Up to this many results, the best ones are kept sorted while the elements pass by.

@@ -57,6 +57,13 @@ pub fn sigmoid_f64(x: f64) -> f64 {
     1.0 / (1.0 + libm::exp(-x))
 }
 
+/// ln(1 + e^x), without overflow.
+#[inline]
+#[must_use]
+pub fn softplus_f64(x: f64) -> f64 {
+    x.max(0.0) + libm::log1p(libm::exp(-x.abs()))
+}
+
 /// Evaluates a polynomial, lowest coefficient first, by Horner's rule.
 macro_rules! poly {
     ($x:expr, $last:expr) => { $last };
