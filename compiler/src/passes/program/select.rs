@@ -42,7 +42,7 @@ pub fn select_kernels(program: &mut Program, options: &Options, _: &mut Diagnost
             found.push(contraction(program, nest, vectors));
         }
     });
-    let forms: Vec<_> = found.iter().map(|found| found.as_ref().filter(|_| filtering)?.form.as_ref()).collect();
+    let forms: Vec<_> = found.iter().map(|found| found.as_ref().filter(|_| filtering)?.form()).collect();
     let tiles = winograd::choose(program, &forms);
     let mut found = found.into_iter().zip(tiles);
     for_each_step(program, &mut |program, step| {
@@ -63,6 +63,8 @@ pub(super) struct Contraction {
     pub description: Description,
     /// Where minimal filtering is possible.
     form: Option<winograd::Form>,
+    /// Where it is possible for images of pixels that are as far apart as the taps.
+    by_images: Option<Box<Contraction>>,
 }
 
 /// The contraction that a nest becomes, if it does.
@@ -85,19 +87,35 @@ pub(super) fn contraction(program: &Program, nest: &Nest, vectors: bool) -> Opti
         epilogue: Default::default(),
     };
     kernel.parts = with_one_run_of_columns(program, &kernel);
+    let mut found = described(program, kernel, vectors)?;
+    if let Some(kernel) = winograd::by_images(&found.kernel, &found.description) {
+        let by_images = described(program, kernel, vectors).filter(|found| found.form.is_some());
+        found.by_images = by_images.map(Box::new);
+    }
+    Some(found)
+}
+
+fn described(program: &Program, mut kernel: Kernel, vectors: bool) -> Option<Contraction> {
     let description = kernel.describe(program)?;
     if !fits(&description) || !columns_are_contiguous(&description) || packing_is_dear(program, &kernel, &description) {
         return None;
     }
     kernel.epilogue = epilogue::find(program, &kernel, &description, vectors);
     let form = winograd::form(program, &kernel, &description);
-    Some(Contraction { kernel, description, form })
+    Some(Contraction { kernel, description, form, by_images: None })
 }
 
 impl Contraction {
+    fn form(&self) -> Option<&winograd::Form> {
+        self.form.as_ref().or_else(|| self.by_images.as_ref()?.form())
+    }
+
     /// The kernel with its weights, transformed for tiles of minimal filtering if there are any.
     fn packed(self, program: &mut Program, (panel, vectors): (usize, bool), tile: Option<i64>) -> Option<Kernel> {
-        let Contraction { mut kernel, description, form } = self;
+        let Contraction { mut kernel, description, form, by_images } = self;
+        if let (Some(by_images), Some(_)) = (by_images, tile) {
+            return by_images.packed(program, (panel, vectors), tile);
+        }
         let KernelKind::Contraction { weights, .. } = kernel.kind else { return None };
         if let (Some(form), Some(tile)) = (form, tile)
             && let Some((packed, winograd)) =

@@ -1,8 +1,10 @@
 //! 3x3 convolutions, of volumes too, that can be computed by minimal filtering: their form, their transformed weights, and blocks of tiles.
 
 mod choice;
+mod dilated;
 
 pub(super) use choice::choose;
+pub(super) use dilated::by_images;
 
 use super::pack::{Values, f32_tensor, flattened};
 use crate::dim::{Dim, product};
