@@ -2,65 +2,80 @@
 
 use crate::diag::Diagnostic;
 use crate::dim::Dim;
-use crate::program::BufferId;
+use crate::element::ElementType;
+use crate::function;
 use crate::program::builder::Builder;
-use crate::program::nest::{Bound, ReduceFn};
+use crate::program::nest::{Bound, ReduceFn, ScalarType};
+use crate::program::{BufferId, Call};
 
-/// Windows are widened by this factor from one nest to the next.
-const RADIX: i64 = 16;
+/// Sums along an axis of at most so many elements are one nest: it fuses with others, and the sums of sizes are sizes.
+const SHORT: i64 = 16;
+
+/// The axis along which sums run.
+#[derive(Clone, Copy, Debug)]
+pub enum Along {
+    /// This one.
+    Axis(usize),
+    /// The one that a tensor of one element names when the model runs; below zero it counts from the last one.
+    Named(BufferId),
+}
 
 /// `sum(x[0..=i])` along an axis.
 #[derive(Clone, Copy, Debug)]
 pub struct Running {
     /// The axis.
-    pub axis: usize,
+    pub along: Along,
     /// Leaves `x[i]` out.
     pub exclusive: bool,
     /// Sums from the end.
     pub reverse: bool,
 }
 
-/// `to[i] = sum of from[i - shift - j * stride]` for j in `0..parts`, what lies outside being zero.
-struct Window {
-    parts: i64,
-    stride: i64,
-    shift: i64,
-}
-
 impl Running {
-    /// Writes the sums of `from` to `to`, a buffer of the same dimensions. A window sum of at most 16 elements, then
-    /// sums of 16 such windows, and so on until a window holds the whole axis: n log n additions in nests without a
-    /// dependency from element to element.
+    /// Writes the sums of `from` to `out`, a buffer of the same dimensions.
     ///
     /// # Errors
     /// Strings.
-    pub fn sum(&self, builder: &mut Builder, mut from: BufferId, out: BufferId) -> Result<(), Diagnostic> {
-        let dims = builder.dims(out);
-        let longest = dims.get(self.axis).map_or(1, |dim| dim.range().max).max(1);
-        let wide = builder.scalar_type(out)?.element();
-        let mut window = 1;
-        let mut shift = i64::from(self.exclusive);
-        loop {
-            let parts = RADIX.min((longest - 1) / window + 1);
-            let reach = window.saturating_mul(RADIX);
-            let to = if reach >= longest { out } else { builder.temporary(wide, dims.clone()) };
-            self.window(builder, from, to, Window { parts, stride: window, shift })?;
-            if reach >= longest {
-                return Ok(());
-            }
-            (from, window, shift) = (to, reach, 0);
+    pub fn sum(&self, builder: &mut Builder, from: BufferId, out: BufferId) -> Result<(), Diagnostic> {
+        if let Along::Axis(axis) = self.along
+            && builder.dims(out).get(axis).is_none_or(|dim| dim.range().max <= SHORT)
+        {
+            return self.window(builder, axis, from, out);
         }
+        // Integers wrap: signed ones have the same bits.
+        let wide = match builder.scalar_type(out)? {
+            ScalarType::U64 => ElementType::I64,
+            scalar => scalar.element(),
+        };
+        let mut inputs = vec![builder.converted(from, wide)?];
+        let mut integers = [0, i64::from(self.exclusive), i64::from(self.reverse)].map(Dim::constant);
+        match self.along {
+            Along::Axis(axis) => integers[0] = Dim::from(axis),
+            Along::Named(axis) => inputs.push(builder.converted(axis, ElementType::I64)?),
+        }
+        let sums = builder.staged(out, wide);
+        builder.call(Call {
+            function: function!(running_sum),
+            inputs,
+            outputs: vec![sums],
+            integers: integers.to_vec(),
+            floats: Vec::new(),
+            sizes: Vec::new(),
+        });
+        builder.convert(sums, out)
     }
 
-    fn window(&self, builder: &mut Builder, from: BufferId, to: BufferId, window: Window) -> Result<(), Diagnostic> {
+    /// Every sum as one of its own; what lies outside is zero.
+    fn window(&self, builder: &mut Builder, axis: usize, from: BufferId, to: BufferId) -> Result<(), Diagnostic> {
         let dims = builder.dims(to);
         let mut nest = builder.nest(&dims);
         let map = nest.map_axes();
-        let step = nest.reduction_axis(&Dim::constant(window.parts));
-        let offset = step * window.stride + window.shift;
+        let longest = dims.get(axis).map_or(1, |dim| dim.range().max).max(1);
+        let step = nest.reduction_axis(&Dim::constant(longest));
+        let offset = step + i64::from(self.exclusive);
         let mut index = map.clone();
         let mut bounds = Vec::new();
-        if let (Some(slot), Some(limit)) = (index.get_mut(self.axis), dims.get(self.axis)) {
+        if let (Some(slot), Some(limit)) = (index.get_mut(axis), dims.get(axis)) {
             *slot = if self.reverse { slot.clone() + &offset } else { slot.clone() - &offset };
             bounds.push(Bound { value: slot.clone(), limit: limit.clone() });
         }

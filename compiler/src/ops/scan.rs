@@ -1,14 +1,10 @@
 //! Sums that run along an axis.
 
 use crate::diag::{Diagnostic, codes};
-use crate::dim::Dim;
-use crate::element::ElementType;
 use crate::fact::Fact;
-use crate::op::running::Running;
+use crate::op::running::{Along, Running};
 use crate::op::{InferContext, Op, OpDef, Support, axes, one_output, typing};
-use crate::program::BufferId;
 use crate::program::builder::Builder;
-use crate::program::nest::Binary;
 use std::rc::Rc;
 
 /// The operations of this family.
@@ -63,38 +59,10 @@ impl Op for CumSum {
         let (x, out) = (builder.input(0)?, builder.output(0)?);
         let named = (builder.input_count() > 1).then(|| builder.fact(1)).transpose()?;
         let rank = builder.dims(out).len();
-        let running = |axis| Running { axis, exclusive: self.exclusive, reverse: self.reverse };
-        if let Some(axis) = CumSum::axis(named, rank)? {
-            return running(axis).sum(builder, x, out);
-        }
-        let mut sums = Vec::with_capacity(rank);
-        for axis in 0..rank {
-            let sum = builder.temporary(builder.element(out), builder.dims(out));
-            running(axis).sum(builder, x, sum)?;
-            sums.push(sum);
-        }
-        select_axis(builder, out, &sums)
+        let along = match CumSum::axis(named, rank)? {
+            Some(axis) => Along::Axis(axis),
+            None => Along::Named(builder.input(1)?),
+        };
+        Running { along, exclusive: self.exclusive, reverse: self.reverse }.sum(builder, x, out)
     }
-}
-
-/// `out` becomes the one of the tensors whose number operand 1 gives when the model runs; below zero it counts from the
-/// last one.
-fn select_axis(builder: &mut Builder, out: BufferId, sums: &[BufferId]) -> Result<(), Diagnostic> {
-    let named = builder.input(1)?;
-    builder.map(out, |n, i| {
-        let origin = vec![Dim::constant(0); n.dims(named).len()];
-        let axis = n.load(named, &origin)?;
-        let axis = n.cast(ElementType::I64, axis);
-        let rank = n.index(&Dim::from(sums.len()));
-        let axis = n.binary(Binary::FloorMod, axis, rank);
-        let values = sums.iter().map(|sum| n.load(*sum, i)).collect::<Result<Vec<_>, _>>()?;
-        let mut values = values.into_iter().enumerate();
-        let (_, mut value) = values.next().ok_or_else(|| Diagnostic::internal("a scalar has no axis"))?;
-        for (number, sum) in values {
-            let number = n.index(&Dim::from(number));
-            let chosen = n.binary(Binary::Eq, axis, number);
-            value = n.select(chosen, sum, value);
-        }
-        Ok(value)
-    })
 }

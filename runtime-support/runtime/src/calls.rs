@@ -10,6 +10,7 @@
 pub mod boxes;
 pub mod find;
 pub mod matrix;
+pub mod running;
 pub mod scatter;
 pub mod size;
 pub mod sort;
@@ -22,6 +23,7 @@ pub use boxes::{
 };
 pub use find::non_zero;
 pub use matrix::inverse;
+pub use running::running_sum;
 pub use scatter::{last_writers, scatter_reduce};
 pub use size::{read_sizes, set_shared_size, set_size};
 pub use sort::top_k;

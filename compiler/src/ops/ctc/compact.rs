@@ -3,7 +3,7 @@
 use crate::diag::Diagnostic;
 use crate::dim::Dim;
 use crate::element::ElementType;
-use crate::op::running::Running;
+use crate::op::running::{Along, Running};
 use crate::program::BufferId;
 use crate::program::builder::{Builder, NestBuilder};
 use crate::program::nest::{Binary, Bound, Const, Node, ReduceFn};
@@ -44,7 +44,7 @@ impl Listed {
             let keep = keep(n, i)?;
             Ok(n.cast(ElementType::I64, keep))
         })?;
-        Running { axis: 1, exclusive: true, reverse: false }.sum(builder, kept, before)?;
+        Running { along: Along::Axis(1), exclusive: true, reverse: false }.sum(builder, kept, before)?;
         let mut n = builder.nest(&batch);
         let i = n.map_axes();
         let place = n.reduction_axis(&dims.get(1).cloned().unwrap_or_default());

@@ -7,7 +7,7 @@ use crate::dim::{Dim, product};
 use crate::element::ElementType;
 use crate::fact::Fact;
 use crate::op::operands::{self, flatten, operand, shape_error};
-use crate::op::running::Running;
+use crate::op::running::{Along, Running};
 use crate::op::{InferContext, Op, typing};
 use crate::program::BufferId;
 use crate::program::builder::{Builder, NestBuilder};
@@ -68,7 +68,7 @@ impl Multinomial {
                 Ok(n.unary(Unary::Exp, value))
             })?;
         }
-        Running { axis: 1, exclusive: false, reverse: false }.sum(builder, probabilities, sums)?;
+        Running { along: Along::Axis(1), exclusive: false, reverse: false }.sum(builder, probabilities, sums)?;
         let [_, classes] = dims;
         let relative = builder.temporary(wide, dims.to_vec());
         builder.map(relative, |n, i| {

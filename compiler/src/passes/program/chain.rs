@@ -109,7 +109,9 @@ fn link(program: &Program, before: &Kernel, after: &Kernel) -> Option<Link> {
         return None;
     }
     let Some(Scalar::Load { access, .. }) = after.nest.nodes.get(after.data as usize) else { return None };
-    Some(Link { buffer: id, line, lines: lines_read(access, dim, after, &second)? })
+    let lines = lines_read(access, dim, after, &second)?;
+    // Where a line needs most lines of the data, nearly all of them would be kept, and moved from band to band.
+    (lines.span <= count / 2).then_some(Link { buffer: id, line, lines })
 }
 
 /// Whether a line of the result ends before the next one begins, so that threads may divide it by lines.
