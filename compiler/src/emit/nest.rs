@@ -195,7 +195,21 @@ fn map(mut nodes: Nodes) -> Result<Written, Diagnostic> {
             let (row, at, value) = (target_row(&nodes), &inner.name, nodes.stored(physical.result, element));
             let inside = &block.inside;
             let spans = [block.spans, target.spans].concat();
-            let inner_loop = nodes.inner_loop(&inner, &spans, &quote!(#inside #row.put(#at, #value);));
+            let put = quote!(#row.put(#at, #value););
+            let mut inner_loop = nodes.inner_loop(&inner, &spans, &quote!(#inside #put));
+            nodes.near = true;
+            let near = nodes.block(&|i| needed[i], Some(&inner))?;
+            if !near.near.is_empty() {
+                // What has vectors for nearly all operands has them where a look at the row finds no others.
+                let (inside, conditions) = (&near.inside, &near.near);
+                let look = nodes.inner_loop(&inner, &spans, &quote!(#inside near &= #(#conditions)&*;));
+                let by_vectors = nodes.inner_loop(&inner, &spans, &quote!(#inside #put));
+                inner_loop = quote! {
+                    let mut near = true;
+                    { #look }
+                    if near { #by_vectors } else { #inner_loop }
+                };
+            }
             let (rows, bind) = (block.before, target.before);
             let body = quote!(#rows #bind #inner_loop);
             return Ok(Written { nodes, axes: outer.to_vec(), rows: true, body });

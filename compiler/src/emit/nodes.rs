@@ -30,6 +30,8 @@ pub struct Nodes<'a> {
     pub reduced: Option<TokenStream>,
     /// Address and name of the row that is written, where a row is.
     pub target: Option<(Dim, Ident)>,
+    /// Whether innermost loops run where all [`Block::near`] are true.
+    pub near: bool,
 }
 
 /// The axis of an innermost loop over contiguous elements.
@@ -54,6 +56,8 @@ pub struct Block {
     pub inside: TokenStream,
     /// Rows whose length is known at run time only.
     pub spans: Vec<Ident>,
+    /// Conditions on which the functions inside have vectors.
+    pub near: Vec<TokenStream>,
     /// Bytes per element of the innermost loop that are laid out before.
     laid_out: usize,
 }
@@ -71,7 +75,7 @@ impl<'a> Nodes<'a> {
     /// A writer without loops.
     pub fn new(program: &'a Program, views: &'a Views, physical: &'a Physical) -> Self {
         let scope = Scope { limits: physical.limits(), ..Scope::default() };
-        let mut nodes = Nodes { program, views, physical, scope, reduced: None, target: None };
+        let mut nodes = Nodes { program, views, physical, scope, reduced: None, target: None, near: false };
         for (i, ty) in physical.types.iter().enumerate().filter(|(_, ty)| !ty.is_float()) {
             let value = as_index(*ty, nodes.value(i as Node));
             nodes.scope.scalars.insert(i as Node, value);
@@ -130,12 +134,30 @@ impl<'a> Nodes<'a> {
             // With an innermost loop, what depends on the accumulator differs from lane to lane.
             let inside = varying[i] || (inner.is_some() && after[i]);
             let row = inner.filter(|_| inside).map_or(Ok(None), |inner| self.row(i, inner, &mut block))?;
-            let value = unparen(self.expression(i, inner, row.as_ref())?);
+            let near = self.near(i).filter(|_| inside && inner.is_some());
+            let value = match near {
+                Some((condition, value)) if self.near => {
+                    block.near.push(condition);
+                    value
+                }
+                _ => unparen(self.expression(i, inner, row.as_ref())?),
+            };
             let name = format_ident!("v{i}");
             let statement = quote!(let #name = #value;);
             if inside { block.inside.extend(statement) } else { block.before.extend(statement) }
         }
         Ok(block)
+    }
+
+    /// When vectors have the function of a node, and that function. Division by a constant is a product anyhow.
+    fn near(&self, i: usize) -> Option<(TokenStream, TokenStream)> {
+        let Some(Scalar::Binary(function, a, b)) = self.physical.nodes.get(i) else { return None };
+        let ty = self.physical.types.get(*a as usize).copied()?;
+        if !ty.is_float() && self.physical.literals.get(*b as usize)?.is_some() {
+            return None;
+        }
+        let (a, b) = (self.value(*a), self.value(*b));
+        Some((scalar::is_near(*function, ty, &a, &b)?, scalar::binary_near(*function, ty, &a, &b)?))
     }
 
     fn after_reduction(&self) -> Vec<bool> {

@@ -49,6 +49,34 @@ fn float_unary(function: Unary, ty: ScalarType, a: &TokenStream) -> Option<Token
 
 /// A function of two scalars of one type; `None` where it is not defined for the type.
 pub fn binary(function: Binary, ty: ScalarType, a: &TokenStream, b: &TokenStream) -> Option<TokenStream> {
+    binary_of(function, ty, a, b, &quote!(rt::math))
+}
+
+/// The same for operands of which [`is_near`] is true.
+pub fn binary_near(function: Binary, ty: ScalarType, a: &TokenStream, b: &TokenStream) -> Option<TokenStream> {
+    is_near(function, ty, a, b)?;
+    binary_of(function, ty, a, b, &quote!(rt::math::near))
+}
+
+/// Whether vectors have a function of these operands: a condition, for functions of which it depends on the operands.
+pub fn is_near(function: Binary, ty: ScalarType, a: &TokenStream, b: &TokenStream) -> Option<TokenStream> {
+    use Binary::*;
+    let name = match (function, ty) {
+        (Rem | FloorMod, ScalarType::F32) => quote!(is_near_f32),
+        (Div | FloorDiv | Rem | FloorMod, ScalarType::I32) => quote!(is_near_i32),
+        (Div | FloorDiv | Rem | FloorMod, ScalarType::I64) => quote!(is_near_i64),
+        _ => return None,
+    };
+    Some(quote!(rt::math::near::#name(#a, #b)))
+}
+
+fn binary_of(
+    function: Binary,
+    ty: ScalarType,
+    a: &TokenStream,
+    b: &TokenStream,
+    math: &TokenStream,
+) -> Option<TokenStream> {
     use Binary::*;
     if ty == ScalarType::Bool {
         return Some(match function {
@@ -68,15 +96,21 @@ pub fn binary(function: Binary, ty: ScalarType, a: &TokenStream, b: &TokenStream
         Le => return Some(quote!((#a <= #b))),
         _ => {}
     }
-    if ty.is_float() { float_binary(function, ty, a, b) } else { integer_binary(function, ty, a, b) }
+    if ty.is_float() { float_binary(function, ty, a, b, math) } else { integer_binary(function, ty, a, b, math) }
 }
 
-fn float_binary(function: Binary, ty: ScalarType, a: &TokenStream, b: &TokenStream) -> Option<TokenStream> {
+fn float_binary(
+    function: Binary,
+    ty: ScalarType,
+    a: &TokenStream,
+    b: &TokenStream,
+    math: &TokenStream,
+) -> Option<TokenStream> {
     use Binary::*;
     let suffix = if ty == ScalarType::F64 { "_f64" } else { "" };
     let call = |name: &str| {
         let name = format_ident!("{name}{suffix}");
-        quote!(rt::math::#name)
+        quote!(#math::#name)
     };
     Some(match function {
         Add => quote!((#a + #b)),
@@ -99,14 +133,20 @@ fn float_binary(function: Binary, ty: ScalarType, a: &TokenStream, b: &TokenStre
     })
 }
 
-fn integer_binary(function: Binary, ty: ScalarType, a: &TokenStream, b: &TokenStream) -> Option<TokenStream> {
+fn integer_binary(
+    function: Binary,
+    ty: ScalarType,
+    a: &TokenStream,
+    b: &TokenStream,
+    math: &TokenStream,
+) -> Option<TokenStream> {
     use Binary::*;
     let unsigned = ty == ScalarType::U64;
     let name = types::scalar(ty);
     let call = |signed: &str, natural: &str| {
         let name =
             if unsigned { format_ident!("{natural}_u64") } else { format_ident!("{signed}_{}", name.to_string()) };
-        quote!(rt::math::#name(#a, #b))
+        quote!(#math::#name(#a, #b))
     };
     let width = proc_macro2::Literal::u32_unsuffixed(if ty == ScalarType::I32 { 32 } else { 64 });
     let inside = if unsigned { quote!(#b < #width) } else { quote!((0..#width).contains(&#b)) };

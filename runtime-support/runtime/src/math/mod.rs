@@ -8,6 +8,7 @@ pub(crate) mod exponential;
 mod hyperbolic;
 mod integer;
 mod logarithm;
+pub mod near;
 mod power;
 mod rounding;
 mod special;
