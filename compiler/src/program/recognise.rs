@@ -111,6 +111,23 @@ fn slides(program: &Program, nest: &Nest, data: Node, parts: &[Part]) -> bool {
     })
 }
 
+/// Columns that are worth a kernel where they follow each other: an AVX2 vector.
+pub const FEWEST_COLUMNS: i64 = 8;
+
+/// How many columns follow each other in the output, and the column axes along which others lie elsewhere.
+pub fn run_of_columns(program: &Program, nest: &Nest, parts: &[Part]) -> (Dim, Vec<usize>) {
+    let out = program.address(nest.store.buffer, &nest.store.index);
+    let (mut run, mut elsewhere) = (Dim::constant(1), Vec::new());
+    let columns = |axis: &usize| parts.get(*axis) == Some(&Part::Column) && !nest.axes[*axis].extent.is(1);
+    for axis in (0..nest.maps).filter(columns).rev() {
+        match out.stride(axis) {
+            Some(stride) if stride == run => run = run * &nest.axes[axis].extent,
+            _ => elsewhere.push(axis),
+        }
+    }
+    (run, elsewhere)
+}
+
 fn parts(program: &Program, nest: &Nest, data: Node, weights: Node) -> Option<Vec<Part>> {
     let (data, _, otherwise) = load(program, nest, data)?;
     let (weights, ..) = load(program, nest, weights)?;

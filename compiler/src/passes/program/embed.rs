@@ -5,8 +5,9 @@ use crate::diag::Diagnostics;
 use crate::dim::{Atom, Dim, Interval, Variable, product};
 use crate::options::Options;
 use crate::program::nest::{Nest, Scalar};
+use crate::program::recognise::{self, FEWEST_COLUMNS, run_of_columns};
 use crate::program::{BufferId, Layout, Program, Role, Step, StepKind, shape_of};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Copies of a buffer into another one: how far, how many elements, and the last step that makes them.
 struct Copied {
@@ -33,7 +34,8 @@ fn embed_block(program: &mut Program, mut steps: Vec<Step>, outside: &Outside, f
     }
     let before = Before::new(program, &steps);
     let free = |program: &Program, id: BufferId| !fixed[id.0 as usize] && !outside.sees(program, id);
-    embed(program, &copied, &before, &free);
+    let scattered = scattered(program, &copied, &before, &steps);
+    embed(program, &copied, &before, &|program, id| free(program, id) && !scattered.contains(&id));
     share(program, &copied, &before, &free);
     for step in &mut steps {
         if let StepKind::Nest(nest) = &mut step.kind {
@@ -71,6 +73,22 @@ fn embed(program: &mut Program, copied: &[Copied], before: &Before, free: &Free)
             embedded.insert(copy.from, copy.to);
         }
     }
+}
+
+/// Results of products whose columns follow each other where they are, and would lie apart where they are copied: a copy takes
+/// less than a product without a kernel.
+fn scattered(program: &Program, copied: &[Copied], before: &Before, steps: &[Step]) -> BTreeSet<BufferId> {
+    let scatters = |copy: &&Copied| {
+        before.writers(copy.from).iter().any(|at| {
+            let Some(StepKind::Nest(nest)) = steps.get(*at).map(|step| &step.kind) else { return false };
+            let Some(product) = recognise::product(program, nest) else { return false };
+            let run = |nest: &Nest| run_of_columns(program, nest, &product.parts).0.range().min;
+            let mut moved = nest.clone();
+            moved.store.buffer = copy.to;
+            run(nest) >= FEWEST_COLUMNS && run(&moved) < FEWEST_COLUMNS
+        })
+    };
+    copied.iter().filter(scatters).map(|copy| copy.from).collect()
 }
 
 /// What was copied together from parts that now lie together is a view of them.

@@ -11,8 +11,8 @@ use crate::dim::Dim;
 use crate::element::ElementType;
 use crate::options::{Accuracy, Kernels, Options};
 use crate::program::kernel::{Description, Kernel, KernelAxis, KernelKind, Method, Part};
-use crate::program::nest::{Axis, Nest, Node, Scalar};
-use crate::program::recognise::{self, Product, Window};
+use crate::program::nest::{Nest, Node, Scalar};
+use crate::program::recognise::{self, FEWEST_COLUMNS, Product, Window, run_of_columns};
 use crate::program::{Program, StepKind};
 
 /// What the runtime's descriptors hold.
@@ -20,8 +20,6 @@ const MAX_BATCHES: usize = 2;
 const MAX_ROWS: usize = 4;
 const MAX_TAPS: usize = 4;
 pub(super) const MAX_BOUNDS: usize = 3;
-/// Columns of a batch that are worth a kernel: an AVX2 vector.
-const FEWEST_COLUMNS: i64 = 8;
 
 /// Columns of a panel: two AVX-512 vectors; one small tile where code size counts.
 const HOST_PANEL: usize = 32;
@@ -166,18 +164,11 @@ fn with_depth(program: &Program, nest: &Nest, product: &Product) -> Option<Vec<P
 /// where runs are not so short that panels would be empty for the most part.
 fn with_one_run_of_columns(program: &Program, kernel: &Kernel) -> Vec<Part> {
     let mut parts = kernel.parts.clone();
-    let out = program.address(kernel.nest.store.buffer, &kernel.nest.store.index);
-    let mut length = Dim::constant(1);
-    for (axis, Axis { extent }) in kernel.nest.axes.iter().enumerate().rev() {
-        if parts[axis] != Part::Column || extent.is(1) {
-            continue;
-        }
-        match out.stride(axis) {
-            Some(stride) if stride == length => length = length * extent,
-            _ => parts[axis] = Part::Batch,
-        }
+    let (run, elsewhere) = run_of_columns(program, &kernel.nest, &parts);
+    if run.range().min >= FEWEST_COLUMNS {
+        elsewhere.into_iter().for_each(|axis| parts[axis] = Part::Batch);
     }
-    if length.range().min >= FEWEST_COLUMNS { parts } else { kernel.parts.clone() }
+    parts
 }
 
 fn fits(description: &Description) -> bool {
