@@ -1,6 +1,7 @@
 //! Chooses the order of dimensions in memory: channels last where kernels run along channels, and views instead of
 //! copies where elements already lie as a reshape or a permutation wants them.
 
+mod gathered;
 mod orders;
 mod parts;
 mod planes;
@@ -166,6 +167,7 @@ impl Choosing {
             None => {
                 walk_in_order(program, &mut nest);
                 self.in_planes(program, &mut nest, &origins);
+                self.gather_channels(program, &mut nest, &origins);
                 self.other_order(program, &mut nest, &origins)
             }
         };

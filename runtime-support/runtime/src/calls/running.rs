@@ -31,7 +31,7 @@ struct Way {
 fn sums<T: Element>(x: &[T], arguments: &mut Arguments<'_>, zero: T, add: impl Fn(T, T) -> T + Copy) {
     let input = arguments.input(0);
     let (rank, named) = (input.dims.len() as i64, arguments.input(1).get::<i64>().first().copied());
-    let axis = named.map_or(arguments.integer(0), |axis| if axis < 0 { axis.saturating_add(rank) } else { axis });
+    let axis = named.map_or(arguments.integer(0), |axis| axis.checked_rem_euclid(rank).unwrap_or(0));
     let Ok(axis) = usize::try_from(axis) else { return };
     let inner: usize = input.dims.iter().skip(axis.saturating_add(1)).product();
     let way = Way { count: input.dim(axis), exclusive: arguments.integer(1) != 0, reverse: arguments.integer(2) != 0 };

@@ -9,7 +9,7 @@ use crate::program::{BufferId, Program, Step, StepKind};
 use std::collections::BTreeMap;
 
 /// Shorter rows fill no vector.
-const VECTOR: i64 = 16;
+pub(super) const VECTOR: i64 = 16;
 /// Fewer channels fill no vector: a maximum or sum of them is not worth a copy, and products are where lines are short.
 const FEW_CHANNELS: i64 = 8;
 /// Outputs of a line that fill vectors.
@@ -166,6 +166,13 @@ pub(super) fn walk_in_order(program: &Program, nest: &mut Nest) {
 
 /// Stride of the operand's dimension in which an axis is looked up: through a division or another tensor.
 fn looked_up_stride(program: &Program, nest: &Nest, operand: &Access, axis: usize) -> Option<i64> {
+    let depends = depends_on(nest, axis);
+    let at = operand.index.iter().position(|dim| places_depend(&depends, dim, axis))?;
+    program.buffer(operand.buffer).layout.strides.get(at)?.as_const().filter(|stride| *stride > 0)
+}
+
+/// By node, whether its value depends on an axis.
+pub(super) fn depends_on(nest: &Nest, axis: usize) -> Vec<bool> {
     let mut depends: Vec<bool> = Vec::with_capacity(nest.nodes.len());
     for node in &nest.nodes {
         let mut found = match node {
@@ -176,15 +183,16 @@ fn looked_up_stride(program: &Program, nest: &Nest, operand: &Access, axis: usiz
         node.for_each_operand(&mut |operand| found |= depends.get(operand as usize).copied().unwrap_or(false));
         depends.push(found);
     }
-    let uses = |dim: &Dim| {
-        let mut found = dim.uses_axis(axis);
-        dim.for_each_atom(&mut |atom| {
-            if let Atom::Scalar(node) = atom {
-                found |= depends.get(*node as usize).copied().unwrap_or(false)
-            }
-        });
-        found
-    };
-    let at = operand.index.iter().position(uses)?;
-    program.buffer(operand.buffer).layout.strides.get(at)?.as_const().filter(|stride| *stride > 0)
+    depends
+}
+
+/// Whether an index depends on an axis, itself or by the nodes that `depends` says.
+pub(super) fn places_depend(depends: &[bool], dim: &Dim, axis: usize) -> bool {
+    let mut found = dim.uses_axis(axis);
+    dim.for_each_atom(&mut |atom| {
+        if let Atom::Scalar(node) = atom {
+            found |= depends.get(*node as usize).copied().unwrap_or(false);
+        }
+    });
+    found
 }
