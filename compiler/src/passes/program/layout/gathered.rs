@@ -30,7 +30,7 @@ fn channels_apart(program: &Program, nest: &Nest, load: usize) -> Option<usize> 
         return None;
     }
     let few = source.len().as_const().is_none_or(|n| n < MANY);
-    let seldom = program.buffer(nest.store.buffer).len().range().min < source.len().upper_bound();
+    let seldom = program.buffer(nest.store.buffer).len().range().min <= source.len().upper_bound();
     let (axis, dim) = (0..nest.maps).find_map(|axis| Some((axis, counted_alone(nest, access, axis)?)))?;
     let together = program.address(access.buffer, &access.index).coefficient(axis).is_none_or(|stride| stride == 1);
     let short = nest.axes[axis].extent.range().min < VECTOR;
