@@ -197,9 +197,9 @@ fn map(mut nodes: Nodes) -> Result<Written, Diagnostic> {
             let spans = [block.spans, target.spans].concat();
             let put = quote!(#row.put(#at, #value););
             let mut inner_loop = nodes.inner_loop(&inner, &spans, &quote!(#inside #put));
-            nodes.near = true;
-            let near = nodes.block(&|i| needed[i], Some(&inner))?;
-            if !near.near.is_empty() {
+            nodes.near = (0..needed.len()).any(|i| needed[i] && nodes.near(i).is_some());
+            let near = nodes.near.then(|| nodes.block(&|i| needed[i], Some(&inner))).transpose()?;
+            if let Some(near) = near.filter(|block| !block.near.is_empty()) {
                 // What has vectors for nearly all operands has them where a look at the row finds no others.
                 let (inside, conditions) = (&near.inside, &near.near);
                 let look = nodes.inner_loop(&inner, &spans, &quote!(#inside near &= #(#conditions)&*;));

@@ -134,13 +134,13 @@ impl<'a> Nodes<'a> {
             // With an innermost loop, what depends on the accumulator differs from lane to lane.
             let inside = varying[i] || (inner.is_some() && after[i]);
             let row = inner.filter(|_| inside).map_or(Ok(None), |inner| self.row(i, inner, &mut block))?;
-            let near = self.near(i).filter(|_| inside && inner.is_some());
+            let near = (self.near && inside && inner.is_some()).then(|| self.near(i)).flatten();
             let value = match near {
-                Some((condition, value)) if self.near => {
+                Some((condition, value)) => {
                     block.near.push(condition);
                     value
                 }
-                _ => unparen(self.expression(i, inner, row.as_ref())?),
+                None => unparen(self.expression(i, inner, row.as_ref())?),
             };
             let name = format_ident!("v{i}");
             let statement = quote!(let #name = #value;);
@@ -150,7 +150,7 @@ impl<'a> Nodes<'a> {
     }
 
     /// When vectors have the function of a node, and that function. Division by a constant is a product anyhow.
-    fn near(&self, i: usize) -> Option<(TokenStream, TokenStream)> {
+    pub fn near(&self, i: usize) -> Option<(TokenStream, TokenStream)> {
         let Some(Scalar::Binary(function, a, b)) = self.physical.nodes.get(i) else { return None };
         let ty = self.physical.types.get(*a as usize).copied()?;
         if !ty.is_float() && self.physical.literals.get(*b as usize)?.is_some() {

@@ -377,6 +377,12 @@ pub struct Nest {
 }
 
 impl Nest {
+    /// A nest that moves elements unchanged, all of its axes being map axes.
+    pub fn moving(axes: Vec<Axis>, from: Access, to: Access) -> Nest {
+        let load = Scalar::Load { access: from, bounds: Vec::new(), otherwise: None };
+        Nest { maps: axes.len(), axes, nodes: vec![load], reduction: None, result: 0, store: to }
+    }
+
     /// Appends the buffers the nest reads and writes.
     pub fn accesses(&self, reads: &mut Vec<BufferId>, writes: &mut Vec<BufferId>) {
         reads.extend(self.loads().map(|access| access.buffer));

@@ -378,16 +378,6 @@ fn columns_last(nest: &Nest, product: &Product) -> Vec<usize> {
 /// A nest that copies all elements between two buffers of the same dimensions and element type.
 pub(super) fn copy_nest(dims: &[Dim], from: BufferId, to: BufferId) -> Nest {
     let index: Vec<Dim> = (0..dims.len()).map(Dim::axis).collect();
-    Nest {
-        axes: dims.iter().map(|extent| Axis { extent: extent.clone() }).collect(),
-        maps: dims.len(),
-        nodes: vec![Scalar::Load {
-            access: Access { buffer: from, index: index.clone() },
-            bounds: Vec::new(),
-            otherwise: None,
-        }],
-        reduction: None,
-        result: 0,
-        store: Access { buffer: to, index },
-    }
+    let axes = dims.iter().map(|extent| Axis { extent: extent.clone() }).collect();
+    Nest::moving(axes, Access { buffer: from, index: index.clone() }, Access { buffer: to, index })
 }

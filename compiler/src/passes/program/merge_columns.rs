@@ -263,14 +263,7 @@ impl Member {
         if let Some(dim) = index.get_mut(self.dim) {
             *dim = dim.clone() + &Dim::constant(before);
         }
-        let access = Access { buffer: whole, index };
-        Nest {
-            axes: nest.axes.iter().take(nest.maps).cloned().collect(),
-            maps: nest.maps,
-            nodes: vec![Scalar::Load { access, bounds: Vec::new(), otherwise: None }],
-            reduction: None,
-            result: 0,
-            store: nest.store.clone(),
-        }
+        let axes = nest.axes.iter().take(nest.maps).cloned().collect();
+        Nest::moving(axes, Access { buffer: whole, index }, nest.store.clone())
     }
 }

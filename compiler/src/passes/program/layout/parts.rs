@@ -3,7 +3,7 @@
 use super::{Choosing, copy_nest};
 use crate::dim::{Dim, product};
 use crate::graph::Origin;
-use crate::program::nest::{Access, Nest, Scalar};
+use crate::program::nest::{Access, Nest};
 use crate::program::{BufferId, Program, Step, StepKind};
 use std::collections::BTreeMap;
 
@@ -78,13 +78,6 @@ impl Choosing {
 /// A nest that copies the elements that a nest writes to `from` to the same places of `to`.
 fn copy_part(nest: &Nest, from: BufferId, to: BufferId) -> Nest {
     let index = nest.store.index.clone();
-    let access = Access { buffer: from, index: index.clone() };
-    Nest {
-        axes: nest.axes.iter().take(nest.maps).cloned().collect(),
-        maps: nest.maps,
-        nodes: vec![Scalar::Load { access, bounds: Vec::new(), otherwise: None }],
-        reduction: None,
-        result: 0,
-        store: Access { buffer: to, index },
-    }
+    let axes = nest.axes.iter().take(nest.maps).cloned().collect();
+    Nest::moving(axes, Access { buffer: from, index: index.clone() }, Access { buffer: to, index })
 }

@@ -19,12 +19,15 @@ pub fn by_images(kernel: &Kernel, d: &Description) -> Option<Kernel> {
             dilated.push((row, gap));
         }
     }
+    if dilated.is_empty() {
+        return None;
+    }
     let at = rows[0].min(rows[1]);
     let mut nest = kernel.nest.clone();
     split(&mut nest, at, &dilated)?;
     let mut parts = kernel.parts.clone();
     parts.splice(at..at, dilated.iter().map(|_| Part::Row));
-    (!dilated.is_empty()).then(|| Kernel { nest, parts, ..kernel.clone() })
+    Some(Kernel { nest, parts, ..kernel.clone() })
 }
 
 /// How far apart the taps are along a row axis on which windows move one element at a time.
