@@ -26,12 +26,18 @@ mod select;
 mod spread_window;
 mod trim_windows;
 mod update;
+mod widen_halves;
 
 use super::Pass;
 use crate::program::Program;
 
 /// The program passes.
 pub const PASSES: &[Pass<Program>] = &[
+    Pass {
+        name: "widen_halves",
+        reason: "every other pass and all kernels find f32 then",
+        run: widen_halves::widen_halves,
+    },
     Pass {
         name: "forward_outputs",
         reason: "results are written where the caller reads them",
