@@ -321,6 +321,13 @@ pub fn scalars_of(dim: &Dim, visit: &mut dyn FnMut(Node)) {
     });
 }
 
+/// Whether an index depends on an axis: itself, or by the nodes that do, as [`Nest::depends_on`] says.
+pub fn place_depends(depends: &[bool], dim: &Dim, axis: usize) -> bool {
+    let mut found = dim.uses_axis(axis);
+    scalars_of(dim, &mut |node| found |= depends.get(node as usize).copied().unwrap_or(false));
+    found
+}
+
 /// How a reduction combines values. The result for no values is the identity of the function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ReduceFn {
@@ -444,6 +451,21 @@ impl Nest {
             }
         }
         closed && self.loads().next().is_none()
+    }
+
+    /// By node, whether its value depends on an axis.
+    pub fn depends_on(&self, axis: usize) -> Vec<bool> {
+        let mut depends: Vec<bool> = Vec::with_capacity(self.nodes.len());
+        for node in &self.nodes {
+            let mut found = match node {
+                Scalar::Index(dim) => dim.uses_axis(axis),
+                Scalar::Load { access, .. } => access.index.iter().any(|dim| dim.uses_axis(axis)),
+                _ => false,
+            };
+            node.for_each_operand(&mut |operand| found |= depends.get(operand as usize).copied().unwrap_or(false));
+            depends.push(found);
+        }
+        depends
     }
 
     /// For every node, whether it is evaluated after the reduction (depends on [`Scalar::Reduced`]).

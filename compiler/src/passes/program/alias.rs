@@ -1,7 +1,7 @@
 //! Steps that only rename memory disappear: their result becomes a view of their operand.
 
 use super::blocks::{Outside, for_each_block};
-use super::layout::same_memory;
+use super::layout::{looked_up, same_memory};
 use crate::diag::Diagnostics;
 use crate::dim::{Atom, Dim};
 use crate::options::Options;
@@ -72,7 +72,7 @@ fn moved(program: &Program, buffer: BufferId, view: &Layout) -> Option<Vec<(Buff
 }
 
 /// By buffer, the dimensions along which kernels want its elements next to each other: those that a product sums over, and
-/// the channels of a window and of its weights.
+/// the channels of a window and of its weights, and those of what is looked up for all of them.
 fn contiguous_dimensions(program: &Program, steps: &[Step]) -> BTreeMap<BufferId, Vec<usize>> {
     let mut needed: BTreeMap<BufferId, Vec<usize>> = BTreeMap::new();
     for step in steps {
@@ -81,7 +81,10 @@ fn contiguous_dimensions(program: &Program, steps: &[Step]) -> BTreeMap<BufferId
         let (loads, axes) = match (&product, recognise::window(program, nest)) {
             (Some(product), _) => ([Some(product.data), None], (nest.maps..nest.axes.len()).collect()),
             (None, Some(window)) => ([Some(window.data), window.weights], window.channels),
-            (None, None) => continue,
+            (None, None) => {
+                looked_up(program, nest).iter().for_each(|(from, dim)| needed.entry(*from).or_default().push(*dim));
+                continue;
+            }
         };
         let counts = |index: &Dim, axis: usize| match &product {
             Some(product) => product.counts(index, axis),

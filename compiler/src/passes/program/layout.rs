@@ -15,6 +15,7 @@ use crate::program::kernel::Part;
 use crate::program::nest::{Access, Axis, Nest, Node, Scalar};
 use crate::program::recognise::{self, Product};
 use crate::program::{BufferId, Call, Layout, Program, Role, Step, StepKind};
+pub(super) use gathered::looked_up;
 pub(super) use orders::runs_along_lines;
 use orders::{channels_last, follow, runs_along_batches, sliding_channel, walk_in_order, wanted_orders};
 use parts::Parts;
@@ -167,8 +168,10 @@ impl Choosing {
             None => {
                 walk_in_order(program, &mut nest);
                 self.in_planes(program, &mut nest, &origins);
-                self.gather_channels(program, &mut nest, &origins);
-                self.other_order(program, &mut nest, &origins)
+                match self.gather_channels(program, &mut nest, &origins) {
+                    Some(order) => (Some(order), true),
+                    None => self.other_order(program, &mut nest, &origins),
+                }
             }
         };
         let buffer = nest.store.buffer;

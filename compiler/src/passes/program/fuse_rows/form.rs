@@ -3,7 +3,7 @@
 use super::super::fuse::covers;
 use super::super::join::Block;
 use crate::dim::{Dim, product};
-use crate::program::nest::{Access, Nest, Scalar};
+use crate::program::nest::{Access, Nest, Scalar, place_depends};
 use crate::program::{BufferId, Program};
 
 /// Elements of a row: more do not stay in the near caches.
@@ -141,11 +141,13 @@ fn reduces_neighbours(program: &Program, nest: &Nest) -> bool {
     let axes = nest.maps..nest.axes.len();
     let last = axes.rev().find(|axis| nest.axes.get(*axis).is_some_and(|axis| !axis.extent.is(1)));
     let Some(axis) = last else { return true };
+    let depends = nest.depends_on(axis);
     nest.nodes.iter().all(|node| match node {
         Scalar::Load { access, bounds, .. } => {
             let stride = program.address(access.buffer, &access.index).stride(axis);
             let uniform = bounds.iter().all(|bound| !bound.value.uses_axis(axis) && !bound.limit.uses_axis(axis));
-            uniform && stride.is_some_and(|stride| stride.is(0) || stride.is(1))
+            let looked_up = access.index.iter().any(|dim| !dim.uses_axis(axis) && place_depends(&depends, dim, axis));
+            uniform && !looked_up && stride.is_some_and(|stride| stride.is(0) || stride.is(1))
         }
         _ => true,
     })

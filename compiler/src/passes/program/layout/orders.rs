@@ -1,9 +1,9 @@
 //! Orders of dimensions that nests prefer.
 
-use crate::dim::{Atom, Dim};
+use crate::dim::Dim;
 use crate::program::edit::reorder_axes;
 use crate::program::kernel::Part;
-use crate::program::nest::{Access, Nest, Scalar};
+use crate::program::nest::{Access, Nest, Scalar, place_depends};
 use crate::program::recognise::{self, Product, Window};
 use crate::program::{BufferId, Program, Step, StepKind};
 use std::collections::BTreeMap;
@@ -59,7 +59,8 @@ pub(super) fn channel_dimension(nest: &Nest, product: &Product) -> Option<usize>
     dims.find(|(_, dim)| channels(dim) && !uses(dim, Part::Row)).map(|(at, _)| at)
 }
 
-fn rotated(rank: usize, last: usize) -> Vec<usize> {
+/// The order with one dimension last.
+pub(super) fn rotated(rank: usize, last: usize) -> Vec<usize> {
     (0..rank).filter(|dim| *dim != last).chain([last]).collect()
 }
 
@@ -166,33 +167,7 @@ pub(super) fn walk_in_order(program: &Program, nest: &mut Nest) {
 
 /// Stride of the operand's dimension in which an axis is looked up: through a division or another tensor.
 fn looked_up_stride(program: &Program, nest: &Nest, operand: &Access, axis: usize) -> Option<i64> {
-    let depends = depends_on(nest, axis);
-    let at = operand.index.iter().position(|dim| places_depend(&depends, dim, axis))?;
+    let depends = nest.depends_on(axis);
+    let at = operand.index.iter().position(|dim| place_depends(&depends, dim, axis))?;
     program.buffer(operand.buffer).layout.strides.get(at)?.as_const().filter(|stride| *stride > 0)
-}
-
-/// By node, whether its value depends on an axis.
-pub(super) fn depends_on(nest: &Nest, axis: usize) -> Vec<bool> {
-    let mut depends: Vec<bool> = Vec::with_capacity(nest.nodes.len());
-    for node in &nest.nodes {
-        let mut found = match node {
-            Scalar::Index(dim) => dim.uses_axis(axis),
-            Scalar::Load { access, .. } => access.index.iter().any(|dim| dim.uses_axis(axis)),
-            _ => false,
-        };
-        node.for_each_operand(&mut |operand| found |= depends.get(operand as usize).copied().unwrap_or(false));
-        depends.push(found);
-    }
-    depends
-}
-
-/// Whether an index depends on an axis, itself or by the nodes that `depends` says.
-pub(super) fn places_depend(depends: &[bool], dim: &Dim, axis: usize) -> bool {
-    let mut found = dim.uses_axis(axis);
-    dim.for_each_atom(&mut |atom| {
-        if let Atom::Scalar(node) = atom {
-            found |= depends.get(*node as usize).copied().unwrap_or(false);
-        }
-    });
-    found
 }
