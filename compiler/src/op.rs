@@ -5,6 +5,7 @@ pub mod broadcast;
 pub mod found;
 pub mod open_axes;
 pub mod operands;
+pub mod points;
 pub mod reduction;
 pub mod running;
 pub mod sampling;

@@ -122,13 +122,34 @@ pub fn empty(n: &mut NestBuilder, rows: Node, columns: Node) -> Node {
     n.binary(Binary::Or, no_rows, no_columns)
 }
 
+/// Region, channel, row and column of a pooled region.
+///
+/// # Errors
+/// An internal error where these are not the dimensions.
+pub fn place(index: &[Dim]) -> Result<[&Dim; 4], Diagnostic> {
+    let [region, channel, row, column] = index else {
+        return Err(Diagnostic::internal("a pooled region lacks dimensions"));
+    };
+    Ok([region, channel, row, column])
+}
+
 /// One channel of the feature map that belongs to a region.
 #[derive(Clone, Debug)]
 pub struct Image {
     maps: BufferId,
-    batch: Dim,
     channel: Dim,
-    sizes: Vec<Dim>,
+    first: First,
+    /// Rows and columns.
+    sizes: [Dim; 2],
+}
+
+/// Where an image begins.
+#[derive(Clone, Debug)]
+enum First {
+    /// Image by number, in feature maps `[N, C, H, W]`.
+    Batch(Dim),
+    /// First pixel, in a list `[pixels, C]`.
+    Pixel(Dim),
 }
 
 /// The pixels on both sides of a coordinate.
@@ -145,7 +166,15 @@ pub struct Sides {
 impl Image {
     /// The channel of feature maps (operand 0) whose batch index is `batch`, an integer.
     pub fn new(n: &mut NestBuilder, maps: BufferId, batch: Node, channel: &Dim) -> Self {
-        Image { maps, batch: n.as_index(batch), channel: channel.clone(), sizes: n.dims(maps) }
+        let dims = n.dims(maps);
+        let sizes = [2, 3].map(|axis: usize| dims.get(axis).cloned().unwrap_or_default());
+        Image { maps, channel: channel.clone(), first: First::Batch(n.as_index(batch)), sizes }
+    }
+
+    /// The channel of an image of so many rows and columns in a list of pixels `[pixels, C]`, from pixel `first` on.
+    pub fn of_pixels(n: &mut NestBuilder, pixels: BufferId, first: Node, sizes: [Node; 2], channel: &Dim) -> Self {
+        let first = First::Pixel(n.as_index(first));
+        Image { maps: pixels, channel: channel.clone(), first, sizes: sizes.map(|size| n.as_index(size)) }
     }
 
     /// The channel of feature maps that field 0 of a region names, for the first `listed` regions; see [`listed`].
@@ -166,18 +195,14 @@ impl Image {
         Ok(Image::new(n, maps, batch, channel))
     }
 
-    fn size(&self, axis: usize) -> Dim {
-        self.sizes.get(axis).cloned().unwrap_or_default()
-    }
-
     /// Number of rows.
-    pub fn height(&self) -> Dim {
-        self.size(2)
+    pub fn height(&self) -> &Dim {
+        &self.sizes[0]
     }
 
     /// Number of columns.
-    pub fn width(&self) -> Dim {
-        self.size(3)
+    pub fn width(&self) -> &Dim {
+        &self.sizes[1]
     }
 
     /// A pixel; zero outside.
@@ -194,9 +219,17 @@ impl Image {
     /// # Errors
     /// An internal error where the buffer does not exist.
     pub fn pixel_at(&self, n: &mut NestBuilder, y: &Dim, x: &Dim) -> Result<Node, Diagnostic> {
-        let at = [self.batch.clone(), self.channel.clone(), y.clone(), x.clone()];
-        let inside = |axis: usize, value: &Dim| Bound { value: value.clone(), limit: self.size(axis) };
-        let bounds = vec![inside(0, &self.batch), inside(2, y), inside(3, x)];
+        let inside = |value: &Dim, limit: &Dim| Bound { value: value.clone(), limit: limit.clone() };
+        let mut bounds = vec![inside(y, self.height()), inside(x, self.width())];
+        let channel = self.channel.clone();
+        let at = match &self.first {
+            First::Batch(batch) => {
+                let images = n.dims(self.maps).first().cloned().unwrap_or_default();
+                bounds.insert(0, inside(batch, &images));
+                vec![batch.clone(), channel, y.clone(), x.clone()]
+            }
+            First::Pixel(first) => vec![y.clone() * self.width() + x + first, channel],
+        };
         let zero = n.zero_of(self.maps)?;
         n.load_within(self.maps, &at, bounds, zero)
     }

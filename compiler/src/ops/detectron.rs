@@ -1,5 +1,7 @@
 //! The second stage of region-based detectors: ExperimentalDetectronDetectionOutput, -TopKROIs and -ROIFeatureExtractor.
 
+mod extractor;
+
 use crate::diag::Diagnostic;
 use crate::dim::Dim;
 use crate::element::ElementType;
@@ -17,12 +19,7 @@ use std::rc::Rc;
 /// The operations of this family.
 pub const OPS: &[OpDef] = &[
     row("ExperimentalDetectronDetectionOutput", 4..=4, |_| 3, |a| Ok(Rc::new(DetectionOutput::parse(a)?))),
-    row(
-        "ExperimentalDetectronROIFeatureExtractor",
-        2..=usize::MAX,
-        |_| 2,
-        |a| Ok(Rc::new(FeatureExtractor::parse(a)?)),
-    ),
+    row("ExperimentalDetectronROIFeatureExtractor", 2..=usize::MAX, |_| 2, extractor::parse),
     row("ExperimentalDetectronTopKROIs", 2..=2, one_output, |a| match a.int_or("max_rois", 0)? {
         most if most >= 0 => Ok(Rc::new(TopRegions { most })),
         _ => Err(a.invalid("max_rois", "a number that is not negative")),
@@ -186,83 +183,5 @@ impl Op for TopRegions {
             let bound = Bound { value: at.clone(), limit: count.clone() };
             n.load_within(boxes, &[at, side.clone()], vec![bound], zero)
         })
-    }
-}
-
-/// ExperimentalDetectronROIFeatureExtractor-6: features of every region from the level of a pyramid that fits its size,
-/// `[regions, channels, cells, cells]`, and the regions.
-///
-/// Operands: regions `[regions, 4]` and the feature maps `[1, channels, rows, columns]` of all levels.
-#[derive(Debug)]
-struct FeatureExtractor {
-    cells: i64,
-    /// Points along each side of a cell; 0: as many as it has pixels.
-    ratio: i64,
-    /// Pixels of the image per pixel of every level.
-    scales: Vec<i64>,
-    /// Coordinates count from the centres of pixels.
-    aligned: bool,
-}
-
-impl FeatureExtractor {
-    /// More points along a side of a cell are not taken.
-    const MOST: i64 = 1 << 16;
-
-    fn parse(a: &Attributes) -> Result<Self, Diagnostic> {
-        let (cells, ratio, scales) = (a.int("output_size")?, a.int("sampling_ratio")?, a.ints("pyramid_scales")?);
-        if cells < 1 {
-            return Err(a.invalid("output_size", "a positive number"));
-        }
-        if !(0..=Self::MOST).contains(&ratio) {
-            return Err(a.invalid("sampling_ratio", "a number from 0 to 65536"));
-        }
-        if scales.iter().any(|scale| *scale < 1) {
-            return Err(a.invalid("pyramid_scales", "a list of positive numbers"));
-        }
-        Ok(FeatureExtractor { cells, ratio, scales, aligned: a.bool("aligned", false)? })
-    }
-}
-
-impl Op for FeatureExtractor {
-    fn infer(&self, inputs: &[Fact], context: &mut InferContext) -> Result<Vec<Fact>, Diagnostic> {
-        typing::equal(inputs)?;
-        let boxes = operand(inputs, 0)?;
-        let count = regions(boxes, context)?;
-        let levels = inputs.get(1..).unwrap_or(&[]);
-        if levels.len() != self.scales.len() {
-            let message = format!("there are {} feature maps, but {} scales", levels.len(), self.scales.len());
-            return Err(shape_error(message));
-        }
-        let channels = operand(inputs, 1)?.dims.get(1).cloned().unwrap_or_default();
-        for map in levels {
-            let [images, own, _, _] = map.dims.as_slice() else {
-                return Err(shape_error("feature maps must have four dimensions"));
-            };
-            require_equal(context, images, &Dim::constant(1), "images of a feature map and one image")?;
-            require_equal(context, own, &channels, "channels of the feature maps")?;
-        }
-        let cells = Dim::constant(self.cells);
-        let features = Fact::new(boxes.element, vec![count, channels, cells.clone(), cells]);
-        Ok(vec![features, Fact::new(boxes.element, boxes.dims.clone())])
-    }
-
-    fn lower(&self, builder: &mut Builder) -> Result<(), Diagnostic> {
-        let mut inputs = Vec::new();
-        for i in 0..builder.input_count() {
-            let x = builder.input(i)?;
-            inputs.push(builder.converted(x, ElementType::F32)?);
-        }
-        let (regions, out) = (builder.input(0)?, builder.output(0)?);
-        let staged = builder.staged(out, ElementType::F32);
-        builder.call(Call {
-            function: function!(feature_pyramid),
-            inputs,
-            outputs: vec![staged],
-            integers: vec![Dim::constant(self.ratio), Dim::from(usize::from(self.aligned))],
-            floats: self.scales.iter().map(|scale| *scale as f32).collect(),
-            sizes: Vec::new(),
-        });
-        builder.convert(staged, out)?;
-        builder.convert(regions, builder.output(1)?)
     }
 }

@@ -5,7 +5,7 @@ use crate::dim::Dim;
 use crate::element::ElementType;
 use crate::fact::Fact;
 use crate::op::operands::{flatten, operand, require_equal, same_element, shape_error};
-use crate::op::sampling::{self, Cells, Image, listed, positive, regions, sides};
+use crate::op::sampling::{self, Cells, Image, listed, place, positive, regions, sides};
 use crate::op::{InferContext, Op, OpDef, Support, one_output};
 use crate::program::BufferId;
 use crate::program::builder::{Builder, NestBuilder};
@@ -110,14 +110,6 @@ impl Parts {
         let (start, end) = (n.binary(Binary::Mul, start, scale), n.binary(Binary::Mul, end, scale));
         Ok([start, n.binary(Binary::Sub, end, start)])
     }
-}
-
-/// Region, channel, row and column of a result.
-fn place(index: &[Dim]) -> Result<[&Dim; 4], Diagnostic> {
-    let [region, channel, row, column] = index else {
-        return Err(Diagnostic::internal("a pooled region lacks dimensions"));
-    };
-    Ok([region, channel, row, column])
 }
 
 /// A field of a region. Coordinates are numbers of 32 bits, whatever pixels are.
@@ -257,9 +249,9 @@ impl Op for Bilinear {
         let field = |n: &mut NestBuilder, k: i64| coordinate(n, buffers[1], region, k);
         let xs = [field(&mut n, 1)?, field(&mut n, 3)?];
         let ys = [field(&mut n, 2)?, field(&mut n, 4)?];
-        let [y, y_inside] = self.coordinate(&mut n, ys, (&y_bin, y_bins), row, &image.height());
-        let [x, x_inside] = self.coordinate(&mut n, xs, (&x_bin, x_bins), column, &image.width());
-        let (y, x) = (sides(&mut n, y, &image.height()), sides(&mut n, x, &image.width()));
+        let [y, y_inside] = self.coordinate(&mut n, ys, (&y_bin, y_bins), row, image.height());
+        let [x, x_inside] = self.coordinate(&mut n, xs, (&x_bin, x_bins), column, image.width());
+        let (y, x) = (sides(&mut n, y, image.height()), sides(&mut n, x, image.width()));
         let value = image.between(&mut n, y, x)?;
         let (inside, zero) = (n.binary(Binary::And, y_inside, x_inside), n.constant_like(value, 0.0));
         let value = n.select(inside, value, zero);

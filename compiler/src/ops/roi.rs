@@ -6,7 +6,7 @@ use crate::diag::Diagnostic;
 use crate::dim::Dim;
 use crate::element::ElementType;
 use crate::fact::Fact;
-use crate::op::sampling::{self, Cells, Image, listed, positive, regions, sides};
+use crate::op::sampling::{self, Cells, Image, listed, place, positive, regions, sides};
 use crate::op::{InferContext, Op, OpDef, Support, one_output};
 use crate::program::BufferId;
 use crate::program::builder::{Builder, NestBuilder};
@@ -63,14 +63,6 @@ fn result(maps: &Fact, regions: &Dim, [rows, columns]: [i64; 2]) -> Vec<Fact> {
     let channels = maps.dims.get(1).cloned().unwrap_or_default();
     let dims = vec![regions.clone(), channels, Dim::constant(rows), Dim::constant(columns)];
     vec![Fact::new(maps.element, dims)]
-}
-
-/// Region, channel, row and column of a result.
-fn place(index: &[Dim]) -> Result<[&Dim; 4], Diagnostic> {
-    let [region, channel, row, column] = index else {
-        return Err(Diagnostic::internal("a pooled region lacks dimensions"));
-    };
-    Ok([region, channel, row, column])
 }
 
 /// ROIPooling-1: every region `[batch, x0, y0, x1, y1]` becomes `pooled` cells, each the maximum of its pixels (zero
@@ -184,9 +176,9 @@ impl RoiPooling {
             let field = |n: &mut NestBuilder, k: i64| n.load(buffers[1], &[region.clone(), Dim::constant(k)]);
             let xs = [field(n, 1)?, field(n, 3)?];
             let ys = [field(n, 2)?, field(n, 4)?];
-            let (y, y_inside) = Self::coordinate(n, ys, (row, self.pooled[0]), &image.height());
-            let (x, x_inside) = Self::coordinate(n, xs, (column, self.pooled[1]), &image.width());
-            let (y, x) = (sides(n, y, &image.height()), sides(n, x, &image.width()));
+            let (y, y_inside) = Self::coordinate(n, ys, (row, self.pooled[0]), image.height());
+            let (x, x_inside) = Self::coordinate(n, xs, (column, self.pooled[1]), image.width());
+            let (y, x) = (sides(n, y, image.height()), sides(n, x, image.width()));
             let value = image.between(n, y, x)?;
             let (inside, zero) = (n.binary(Binary::And, y_inside, x_inside), n.constant_like(value, 0.0));
             Ok(n.select(inside, value, zero))

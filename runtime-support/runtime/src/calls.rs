@@ -18,8 +18,8 @@ pub mod sparse;
 pub mod unique;
 
 pub use boxes::{
-    detection_output, detectron_detection_output, feature_pyramid, generate_proposals, matrix_nms, multiclass_nms,
-    non_max_suppression, proposal,
+    detection_output, detectron_detection_output, generate_proposals, matrix_nms, multiclass_nms, non_max_suppression,
+    proposal,
 };
 pub use find::non_zero;
 pub use matrix::inverse;

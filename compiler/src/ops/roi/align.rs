@@ -1,15 +1,15 @@
 //! ROIAlign and ROIAlignRotated: regions sampled at points between pixels.
 
-use super::{place, pooled, result, scale};
+use super::{pooled, result, scale};
 use crate::diag::Diagnostic;
 use crate::dim::Dim;
-use crate::element::ElementType;
 use crate::fact::Fact;
 use crate::op::operands::{operand, require_equal, shape_error};
-use crate::op::sampling::{self, Image, Sides, regions, sides};
+use crate::op::points::{self, Points};
+use crate::op::sampling::{Image, place, regions};
 use crate::op::{InferContext, Op, typing};
 use crate::program::builder::{Builder, NestBuilder};
-use crate::program::nest::{Binary, Const, Node, ReduceFn, Unary};
+use crate::program::nest::{Binary, Node, ReduceFn, Unary};
 use crate::read::Attributes;
 use std::rc::Rc;
 
@@ -24,11 +24,7 @@ struct Grid {
 
 impl Grid {
     fn parse(attributes: &Attributes) -> Result<Self, Diagnostic> {
-        let ratio = attributes.int("sampling_ratio")?;
-        if !(0..=1 << 16).contains(&ratio) {
-            return Err(attributes.invalid("sampling_ratio", "a number from 0 to 65536"));
-        }
-        Ok(Grid { pooled: pooled(attributes)?, ratio, scale: scale(attributes)? })
+        Ok(Grid { pooled: pooled(attributes)?, ratio: points::ratio(attributes)?, scale: scale(attributes)? })
     }
 }
 
@@ -100,17 +96,6 @@ pub fn parse_rotated(attributes: &Attributes) -> Result<Rc<dyn Op>, Diagnostic> 
     Ok(Rc::new(RoiAlign { grid: Grid::parse(attributes)?, max: false, region: Region::Rotated { clockwise } }))
 }
 
-/// The points along one side of a cell.
-#[derive(Clone, Copy)]
-struct Points {
-    /// First coordinate of the region.
-    start: Node,
-    /// Extent of a cell.
-    cell: Node,
-    /// Number of points, an integer.
-    count: Node,
-}
-
 /// Where a rotated region lies.
 #[derive(Clone, Copy)]
 struct Turn {
@@ -150,22 +135,18 @@ impl Op for RoiAlign {
         let (ys, xs) = (self.points(&mut n, &fields, 1)?, self.points(&mut n, &fields, 0)?);
         let [y_first, x_first] = first_coordinates(&mut n, ys.start, &image, turn);
         // Neighbouring points are more than half a pixel apart, where there are several.
-        let most = (image.height() + image.width()) * 2 + 8;
-        let y = self.coordinate(&mut n, ys, row, y_first, &most);
-        let x = self.coordinate(&mut n, xs, column, x_first, &most);
+        let most = (image.height().clone() + image.width()) * 2 + 8;
+        let y = ys.coordinate(&mut n, row, y_first, &most);
+        let x = xs.coordinate(&mut n, column, x_first, &most);
         let (y, x) = turn.map_or((y, x), |turn| turned(&mut n, turn, y, x));
-        let value = sampled(&mut n, &image, y, x)?;
+        let value = points::sampled(&mut n, &image, y, x)?;
         let value = if self.max {
             let maximum = n.reduce(ReduceFn::Max, value);
             let zero = n.constant_like(maximum, 0.0);
             n.binary(Binary::Max, maximum, zero)
         } else {
             let sum = n.reduce(ReduceFn::Sum, value);
-            let element = n.type_of(sum).element();
-            let (rows, columns) = (n.cast(element, ys.count), n.cast(element, xs.count));
-            let (count, one) = (n.binary(Binary::Mul, rows, columns), n.constant_like(sum, 1.0));
-            let count = n.binary(Binary::Max, count, one);
-            n.binary(Binary::Div, sum, count)
+            points::mean(&mut n, sum, ys, xs)
         };
         n.store(out, &i, value);
         Ok(())
@@ -194,14 +175,7 @@ impl RoiAlign {
         let [rows, columns] = self.grid.pooled;
         let cells = n.constant_like(extent, if axis == 0 { columns } else { rows } as f64);
         let cell = n.binary(Binary::Div, extent, cells);
-        let count = if self.grid.ratio > 0 {
-            n.constant(Const::I64(self.grid.ratio))
-        } else {
-            let count = n.unary(Unary::Ceil, cell);
-            let (count, zero) = (n.cast(ElementType::I64, count), n.constant(Const::I64(0)));
-            n.binary(Binary::Max, count, zero)
-        };
-        Ok(Points { start, cell, count })
+        Ok(Points::new(n, start, cell, self.grid.ratio))
     }
 
     /// A coordinate in pixels.
@@ -210,40 +184,6 @@ impl RoiAlign {
         let value = if alignment == Alignment::HalfPixel { n.binary(Binary::Add, value, half) } else { value };
         let value = n.binary(Binary::Mul, value, scale);
         if alignment == Alignment::Asymmetric { value } else { n.binary(Binary::Sub, value, half) }
-    }
-
-    /// The coordinate of the points of a cell along a new reduction axis; of points whose number depends on the region,
-    /// those from coordinate `first` on, which are at most `most`.
-    fn coordinate(&self, n: &mut NestBuilder, points: Points, cell: &Dim, first: Node, most: &Dim) -> Node {
-        let element = n.type_of(points.start).element();
-        let (count, cell) = (n.cast(element, points.count), n.index(cell));
-        let (step, cell) = (n.binary(Binary::Div, points.cell, count), n.cast(element, cell));
-        let moved = n.binary(Binary::Mul, cell, points.cell);
-        let corner = n.binary(Binary::Add, points.start, moved);
-        let point = match self.grid.ratio {
-            0 => {
-                let distance = n.binary(Binary::Sub, first, corner);
-                let steps = n.binary(Binary::Div, distance, step);
-                let steps = n.unary(Unary::Floor, steps);
-                // Two more for what rounding does.
-                let (steps, two) = (n.cast(ElementType::I64, steps), n.constant(Const::I64(2)));
-                let steps = n.binary(Binary::Max, steps, two);
-                let skipped = n.binary(Binary::Sub, steps, two);
-                let skipped = n.binary(Binary::Min, skipped, points.count);
-                let rest = n.binary(Binary::Sub, points.count, skipped);
-                let point = n.counted_axis(rest, most);
-                let point = n.index(&point);
-                n.binary(Binary::Add, point, skipped)
-            }
-            ratio => {
-                let point = n.reduction_axis(&Dim::constant(ratio));
-                n.index(&point)
-            }
-        };
-        let (point, half) = (n.cast(element, point), n.constant_like(points.start, 0.5));
-        let point = n.binary(Binary::Add, point, half);
-        let inside = n.binary(Binary::Mul, step, point);
-        n.binary(Binary::Add, corner, inside)
     }
 
     /// How the region is rotated.
@@ -263,7 +203,7 @@ fn first_coordinates(n: &mut NestBuilder, like: Node, image: &Image, turn: Optio
     let element = n.type_of(like).element();
     let (half, one) = (n.constant_like(like, 0.5), n.constant_like(like, 1.0));
     let [(y, height), (x, width)] = [(y, image.height()), (x, image.width())].map(|(centre, size)| {
-        let size = n.index(&size);
+        let size = n.index(size);
         let size = n.cast(element, size);
         let (last, reach) = (n.binary(Binary::Sub, size, one), n.binary(Binary::Add, size, one));
         let (middle, reach) = (n.binary(Binary::Mul, last, half), n.binary(Binary::Mul, reach, half));
@@ -288,20 +228,4 @@ fn turned(n: &mut NestBuilder, turn: Turn, y: Node, x: Node) -> (Node, Node) {
     let (x_cos, x_sin) = (n.binary(Binary::Mul, x, turn.cos), n.binary(Binary::Mul, x, turn.sin));
     let (y, x) = (n.binary(Binary::Sub, y_cos, x_sin), n.binary(Binary::Add, y_sin, x_cos));
     (n.binary(Binary::Add, y, turn.y), n.binary(Binary::Add, x, turn.x))
-}
-
-/// The value at a point; zero further than one pixel outside.
-fn sampled(n: &mut NestBuilder, image: &Image, y: Node, x: Node) -> Result<Node, Diagnostic> {
-    let near = |n: &mut NestBuilder, at: Node, size: &Dim| -> (Sides, Node) {
-        let element = n.type_of(at).element();
-        let (before, zero, end) = (n.constant_like(at, -1.0), n.constant_like(at, 0.0), n.index(size));
-        let end = n.cast(element, end);
-        let inside = sampling::inside(n, at, before, end);
-        let at = n.binary(Binary::Max, at, zero);
-        (sides(n, at, size), inside)
-    };
-    let ((y, y_inside), (x, x_inside)) = (near(n, y, &image.height()), near(n, x, &image.width()));
-    let value = image.between(n, y, x)?;
-    let (inside, zero) = (n.binary(Binary::And, y_inside, x_inside), n.constant_like(value, 0.0));
-    Ok(n.select(inside, value, zero))
 }

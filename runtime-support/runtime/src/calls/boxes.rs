@@ -7,7 +7,6 @@ mod heap;
 mod many_classes;
 mod overlap;
 mod proposals;
-mod pyramid;
 mod rotated;
 mod suppression;
 mod table;
@@ -16,7 +15,6 @@ pub use detection_output::detection_output;
 pub use detectron::detectron_detection_output;
 pub use many_classes::{matrix_nms, multiclass_nms};
 pub use proposals::{generate_proposals, proposal};
-pub use pyramid::feature_pyramid;
 pub use suppression::non_max_suppression;
 
 /// A limit: nothing where it is negative, and no limit where it does not fit.
