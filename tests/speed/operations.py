@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import openvino as ov
 from openvino import opset15 as o
+from openvino.utils.node_factory import NodeFactory
 
 RANDOM = np.random.default_rng(1)
 
@@ -49,13 +50,37 @@ def transposed_channels(x):
     return o.group_convolution_backprop_data(x, weights(64, 1, 1, 4, 4), [2, 2], pads_begin=[1, 1], pads_end=[1, 1])
 
 
-def regions(count):
-    first = uniform(count, 2) * 100
-    return np.concatenate([first, first + 1 + uniform(count, 2) * 100], 1)
+def regions(count, *, size=200.0, batches=False):
+    first = uniform(count, 2) * size / 2
+    boxes = np.concatenate([first, first + size / 200 + uniform(count, 2) * size / 2], 1).astype(np.float32)
+    return np.concatenate([np.zeros((count, 1), np.float32), boxes], 1) if batches else boxes
 
 
-def aligned(x, boxes):
-    return o.roi_align(x, boxes, o.constant(np.zeros(50, np.int32)), 7, 7, 2, 0.25, "avg")
+def aligned(count, cells, ratio, mode="avg"):
+    batches = o.constant(np.zeros(count, np.int32))
+    return lambda x, boxes: o.roi_align(x, boxes, batches, cells, cells, ratio, 0.25, mode)
+
+
+def turned(x, boxes):
+    return o.roi_align_rotated(x, boxes, o.constant(np.zeros(50, np.int32)), 7, 7, 2, 0.25, True)
+
+
+def pooled(scale, method):
+    return lambda x, boxes: o.roi_pooling(x, boxes, [7, 7], scale, method)
+
+
+def position_sensitive(mode, bins):
+    return lambda x, boxes: o.psroi_pooling(x, boxes, 8, 7, 1 / 16 if mode == "average" else 1.0, bins, bins, mode)
+
+
+def extracted(boxes, *levels):
+    attributes = dict(output_size=7, sampling_ratio=2, pyramid_scales=[4, 8, 16], aligned=False)
+    node = NodeFactory("opset6").create("ExperimentalDetectronROIFeatureExtractor", [boxes, *levels], attributes)
+    return node.output(0)
+
+
+def sampled(mode):
+    return lambda x, grid: o.grid_sample(x, grid, dict(align_corners=True, mode=mode, padding_mode="zeros"))
 
 
 def deformable(x, offsets):
@@ -108,7 +133,33 @@ OPERATIONS = {
     "fourier_of_two_axes": (lambda x: o.dft(x, ints(0, 1)), normal(64, 64, 2)),
     "fourier_512": (lambda x: o.dft(x, ints(1)), normal(64, 512, 2)),
     "deformable": (deformable, normal(1, 64, 28, 28), normal(1, 18, 28, 28)),
-    "aligned_regions": (aligned, normal(*IMAGE), regions(50)),
+    "sampled_grid": (sampled("bilinear"), normal(*IMAGE), uniform(1, 56, 56, 2) * 2 - 1),
+    "sampled_grid_cubic": (sampled("bicubic"), normal(*IMAGE), uniform(1, 56, 56, 2) * 2 - 1),
+    "aligned_regions": (aligned(50, 7, 2), normal(*IMAGE), regions(50)),
+    "aligned_regions_max": (aligned(50, 7, 2, "max"), normal(*IMAGE), regions(50)),
+    "aligned_regions_300": (aligned(300, 7, 2), normal(1, 256, 50, 68), regions(300)),
+    "aligned_regions_14": (aligned(100, 14, 2), normal(1, 256, 50, 68), regions(100)),
+    "aligned_regions_fitting": (aligned(100, 7, 0), normal(1, 256, 50, 68), regions(100)),
+    "turned_regions": (turned, normal(*IMAGE), np.concatenate([regions(50), normal(50, 1)], 1)),
+    "pooled_regions": (pooled(1 / 16, "max"), normal(1, 256, 38, 50), regions(100, size=600, batches=True)),
+    "pooled_regions_bilinear": (pooled(1.0, "bilinear"), normal(1, 256, 38, 50), regions(100, size=1, batches=True)),
+    "position_sensitive": (
+        position_sensitive("average", 1),
+        normal(1, 392, 38, 50),
+        regions(100, size=600, batches=True),
+    ),
+    "position_sensitive_bilinear": (
+        position_sensitive("bilinear", 3),
+        normal(1, 72, 38, 50),
+        regions(100, size=1, batches=True),
+    ),
+    "extracted_regions": (
+        extracted,
+        regions(100, size=200),
+        normal(1, 256, 50, 68),
+        normal(1, 256, 25, 34),
+        normal(1, 256, 13, 17),
+    ),
     "largest_of_rows": (largest(100, -1), normal(80, 8400)),
     "largest_of_columns": (largest(5, 1), normal(1, 80, 8400)),
     "unique": (lambda x: o.unique(x).output(0), whole(1000, 20000)),

@@ -139,6 +139,28 @@ fn copies_between_orders_move_squares() {
     assert!(text("shuffled_channels").contains("depth: 12"), "a product over shuffled channels");
 }
 
+/// What regions and grids look up in images is looked up for all channels at once, where there are many: of a copy with
+/// channels last, and the result is copied back.
+#[test]
+fn channels_are_looked_up_at_once() {
+    let cases = [
+        ("roi_align/many_channels_avg_0", 2, true),
+        ("roi_align/many_channels_max_2", 2, true),
+        ("roi_align/rotated_many_channels_counter_2", 2, true),
+        ("roi_align/v9_asymmetric_avg_2", 0, false),
+        ("roi_pooling/max_many_channels", 2, true),
+        ("roi_pooling/bilinear_many_channels", 2, false),
+        ("detectron_features/many_channels", 2, true),
+        ("grid_sample/bicubic_many_channels", 2, false),
+    ];
+    for (case, copies, accumulates) in cases {
+        let model = root().join(format!("cases/{case}/model.xml"));
+        let text = compile(&Source::from_path(&model, None).unwrap(), &Options::default()).unwrap().text;
+        assert_eq!(text.matches("rt::Transpose {").count(), copies, "{case}");
+        assert_eq!(text.contains("let mut acc = ["), accumulates, "{case}");
+    }
+}
+
 /// Packed rows are multiplied with wide panels where few columns are left behind the last one.
 #[test]
 fn packed_rows_take_wide_panels() {
