@@ -100,7 +100,12 @@ fn drop_roundings(program: &mut Program, halves: &[bool]) {
             let is_half = halves.get(access.buffer.0 as usize) == Some(&true);
             program.buffer(access.buffer).element.is_float() && !is_half
         };
-        if !stored || nest.loads().any(wide) {
+        let operand = match nest.nodes.get(nest.result as usize) {
+            Some(Scalar::Cast(_, value)) => nest.nodes.get(*value as usize),
+            _ => None,
+        };
+        let converts = matches!(operand, Some(Scalar::Load { access, .. }) if wide(access));
+        if !stored || converts {
             return;
         }
         let types = scalar_types(program, nest);

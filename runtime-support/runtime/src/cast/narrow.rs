@@ -41,9 +41,10 @@ fn encode(x: f32, man: u32, emin: i32) -> u32 {
         let rounded = a + ((1 << (drop - 1)) - 1) + (a >> drop & 1);
         (rounded >> drop).wrapping_sub(((126 + emin) as u32) << man)
     };
-    // Below the normal range the spacing is constant: 2^(emin - man). Scaling by a power of two is exact.
-    let scale = f32::from_bits(((127 + man as i32 - emin) as u32) << 23);
-    let subnormal = crate::math::round_half_even(f32::from_bits(a) * scale) as u32;
+    // Below the normal range the spacing is constant, 2^(emin - man): that of the numbers from 2^(emin - man + 23) on, to one of
+    // which the sum is rounded.
+    let first = ((127 + 23 + emin - man as i32) as u32) << 23;
+    let subnormal = (f32::from_bits(a) + f32::from_bits(first)).to_bits().wrapping_sub(first);
     if a < ((127 + emin) as u32) << 23 { subnormal } else { normal }
 }
 
@@ -51,7 +52,7 @@ fn encode(x: f32, man: u32, emin: i32) -> u32 {
 #[inline(always)]
 fn decode(code: u32, man: u32, emin: i32) -> f32 {
     let unit = f32::from_bits(((127 + emin - man as i32) as u32) << 23);
-    let subnormal = code as f32 * unit;
+    let subnormal = code as i32 as f32 * unit;
     let normal = f32::from_bits((code << (23 - man)).wrapping_add(((126 + emin) as u32) << 23));
     if code >> man == 0 { subnormal } else { normal }
 }
