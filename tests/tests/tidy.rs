@@ -113,7 +113,8 @@ impl Eager {
                 syn::FnArg::Receiver(_) => false,
             });
         let inlined = |attribute: &syn::Attribute| {
-            attribute.path().is_ident("inline") && attribute.meta.require_path_only().is_ok()
+            let always = || attribute.parse_args::<syn::Ident>().is_ok_and(|way| way == "always");
+            attribute.path().is_ident("inline") && (attribute.meta.require_path_only().is_ok() || always())
         };
         if !generic && !attributes.iter().any(inlined) {
             self.0.push(signature.ident.to_string());

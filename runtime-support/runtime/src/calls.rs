@@ -10,11 +10,13 @@
 pub mod boxes;
 pub mod find;
 pub mod matrix;
+mod rank;
 pub mod running;
 pub mod scatter;
 pub mod size;
 pub mod sort;
 pub mod sparse;
+pub mod top_k;
 pub mod unique;
 
 pub use boxes::{
@@ -26,8 +28,8 @@ pub use matrix::inverse;
 pub use running::running_sum;
 pub use scatter::{last_writers, scatter_reduce};
 pub use size::{read_sizes, set_shared_size, set_size};
-pub use sort::top_k;
 pub use sparse::fill_empty_rows;
+pub use top_k::top_k;
 pub use unique::unique;
 
 /// The elements of a tensor, of one of the types that functions take; operations convert the others before and after.

@@ -1,0 +1,74 @@
+//! Elements and their positions as one number each.
+use super::Element;
+use crate::pod::Pod;
+
+/// Elements that are compared.
+pub trait Key: Element + Pod + PartialOrd {
+    /// Whether an element and a position fit one number.
+    const NARROW: bool;
+    /// Whether this is not NaN.
+    fn is_number(self) -> bool;
+    /// A number in the order of the elements, which are narrow and not NaN.
+    fn ordered(self) -> i32;
+}
+
+macro_rules! key {
+    ($($ty:ty, $narrow:literal, $is_number:expr, $ordered:expr;)*) => {$(
+        impl Key for $ty {
+            const NARROW: bool = $narrow;
+            #[inline(always)]
+            fn is_number(self) -> bool {
+                ($is_number)(self)
+            }
+            #[inline(always)]
+            fn ordered(self) -> i32 {
+                ($ordered)(self)
+            }
+        }
+    )*};
+}
+key! {
+    f32, true, |x: f32| !x.is_nan(), order_of_bits;
+    i32, true, |_| true, |x| x;
+    u8, true, |_| true, i32::from;
+    f64, false, |x: f64| !x.is_nan(), |_| 0;
+    i64, false, |_| true, |_| 0;
+}
+
+/// Adding zero makes both zeros the same one. Negative numbers have the order of their bits backwards.
+#[inline(always)]
+fn order_of_bits(x: f32) -> i32 {
+    let bits = (x + 0.0).to_bits().cast_signed();
+    bits ^ (bits >> 31) & i32::MAX
+}
+
+/// Greater for larger elements, or with `smallest` for smaller ones; of equal ones, for those with smaller positions.
+#[inline(always)]
+pub fn rank<K: Key>(x: K, position: i32, smallest: bool) -> i64 {
+    let key = if smallest { !x.ordered() } else { x.ordered() };
+    i64::from(key) << 32 | i64::from((!position).cast_unsigned())
+}
+
+/// The position of an element with this rank.
+#[inline(always)]
+pub fn position(rank: i64) -> i32 {
+    !(rank as i32)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranks_have_the_order_of_elements_then_positions() {
+        let x = [f32::NEG_INFINITY, f32::MIN, -1.5, -1e-40, -0.0, 0.0, 1e-40, 2.0, f32::MAX, f32::INFINITY];
+        for (i, a) in (0..).zip(x) {
+            for (j, b) in (0..).zip(x) {
+                let (larger, smaller) = (rank(a, i, false) > rank(b, j, false), rank(a, i, true) > rank(b, j, true));
+                assert_eq!((larger, smaller), (a > b || a == b && i < j, a < b || a == b && i < j), "{a} {b}");
+                assert_eq!((position(rank(a, i, true)), position(rank(b, j, false))), (i, j));
+            }
+        }
+        assert!(rank(i32::MIN, 0, false) < rank(-1, 0, false) && rank(-1, 0, false) < rank(i32::MAX, i32::MAX, false));
+    }
+}

@@ -1,0 +1,262 @@
+//! The positions of the largest elements along an axis.
+mod columns;
+
+use super::rank::{Key, position, rank};
+use super::sort::{sort_by, sort_rest};
+use super::{Arguments, Elements};
+use crate::blocks::{blocks, blocks_mut};
+use crate::isa::VECTORS;
+
+/// Up to this many results, the best ones are kept sorted while the elements pass by.
+const INSERTED: usize = 32;
+
+/// The positions of the largest elements of input 0 along an axis: output 0 (i32), as many as it has along the axis.
+///
+/// Integers: axis; 1 for the smallest instead of the largest; 1 to order positions ascending instead of by value. Output 1
+/// (i32) is working memory: twice the size of the axis. Of equal elements the first ones win.
+#[inline]
+pub fn top_k(mut arguments: Arguments<'_>) {
+    match arguments.input(0).elements {
+        Elements::F32(x) => top_k_of(x, &mut arguments),
+        Elements::F64(x) => top_k_of(x, &mut arguments),
+        Elements::I32(x) => top_k_of(x, &mut arguments),
+        Elements::I64(x) => top_k_of(x, &mut arguments),
+        Elements::U8(x) => top_k_of(x, &mut arguments),
+    }
+}
+
+fn top_k_of<K: Key>(x: &[K], arguments: &mut Arguments<'_>) {
+    let (axis, smallest, by_position) = (arguments.size(0), arguments.integer(1) != 0, arguments.integer(2) != 0);
+    let dims = arguments.input(0).dims;
+    let inner: usize = dims.iter().skip(axis + 1).product();
+    let count = arguments.input(0).dim(axis);
+    let [out, scratch, ..] = &mut *arguments.outputs else { return };
+    let k = out.dim(axis);
+    let scratch = scratch.get::<i32>();
+    let results = blocks_mut(out.get::<i32>(), k.saturating_mul(inner));
+    for (block, out) in blocks(x, count.saturating_mul(inner)).zip(results) {
+        let mut one = |at: usize, out: &mut [i32]| {
+            let column = Column { x: block.get(at..).unwrap_or_default(), inner, count, smallest };
+            let best = column.select(scratch, k);
+            let Some((order, spare)) = scratch.split_at_mut_checked(count) else { return };
+            if by_position {
+                sort_by(order.get_mut(..best).unwrap_or_default(), spare, |a, b| a < b);
+            }
+            for (slot, position) in out.iter_mut().skip(at).step_by(inner.max(1)).zip(&*order) {
+                *slot = *position;
+            }
+        };
+        if VECTORS && K::NARROW && inner > 1 && k <= columns::MOST {
+            columns::select(block, out, inner, [smallest, by_position], one);
+        } else {
+            (0..inner).for_each(|at| one(at, out));
+        }
+    }
+}
+
+/// Elements of a row that are passed over at once.
+const PASSED: usize = 32;
+
+/// Elements of which the best ones are selected: of `x`, every one that is `inner` behind another.
+struct Column<'a, K> {
+    x: &'a [K],
+    inner: usize,
+    count: usize,
+    smallest: bool,
+}
+
+impl<K: Key> Column<'_, K> {
+    #[inline(always)]
+    fn before(&self, a: K, b: K) -> bool {
+        if self.smallest { a < b } else { a > b }
+    }
+
+    #[inline(always)]
+    fn key(&self, i: i32) -> Option<K> {
+        self.x.get(i as usize * self.inner).copied()
+    }
+
+    #[inline(always)]
+    fn comes_before(&self, a: i32, b: i32) -> bool {
+        self.key(a).zip(self.key(b)).is_some_and(|(a, b)| self.before(a, b))
+    }
+
+    /// The next position from `from` on, of an element that comes before the one at `last`.
+    #[inline(always)]
+    fn next(&self, from: i32, last: Option<i32>) -> Option<i32> {
+        let Some(last) = last.and_then(|last| self.key(last)) else {
+            return ((from as usize) < self.count).then_some(from);
+        };
+        let mut at = from as usize;
+        if VECTORS && self.inner == 1 {
+            let rest = self.x.get(at..).unwrap_or_default().as_chunks::<PASSED>().0;
+            let worse = |x: &[K; PASSED]| !x.iter().fold(false, |any, x| any | self.before(*x, last));
+            at += rest.iter().take_while(|x| worse(x)).count() * PASSED;
+        }
+        while at < self.count {
+            if self.x.get(at * self.inner).is_some_and(|x| self.before(*x, last)) {
+                return Some(at as i32);
+            }
+            at += 1;
+        }
+        None
+    }
+
+    /// Puts the first `k` of all positions at the start of `scratch`, in order; how many there are.
+    #[inline]
+    fn select(&self, scratch: &mut [i32], k: usize) -> usize {
+        if k > INSERTED {
+            return self.select_many(scratch, k);
+        }
+        let (mut kept, mut from) = (0usize, 0);
+        let worst = |kept: usize, order: &[i32]| kept.checked_sub(1).and_then(|last| order.get(last)).copied();
+        while let Some(i) = self.next(from, if kept == k { worst(kept, scratch) } else { None })
+            && k > 0
+        {
+            from = i + 1;
+            // The worst one gives its place; better ones move up.
+            let mut at = if kept == k { kept - 1 } else { kept };
+            while let Some(previous) = worst(at, scratch)
+                && self.comes_before(i, previous)
+            {
+                if let Some(slot) = scratch.get_mut(at) {
+                    *slot = previous;
+                }
+                at -= 1;
+            }
+            if let Some(slot) = scratch.get_mut(at) {
+                *slot = i;
+            }
+            kept = (kept + 1).min(k);
+        }
+        kept
+    }
+
+    /// The same for many. Where they fit and all elements are numbers, ranks are sorted instead of positions whose elements
+    /// must be looked up.
+    #[inline]
+    fn select_many(&self, scratch: &mut [i32], k: usize) -> usize {
+        let numbers = || !self.x.iter().fold(false, |unordered, x| unordered | !x.is_number());
+        if VECTORS && K::NARROW && self.inner == 1 && k <= self.count / 4 && numbers() {
+            let (entries, spare) = scratch.as_chunks_mut().0.split_at_mut_checked(self.count / 2).unwrap_or_default();
+            let read = |entry: [i32; 2]| i64::from(entry[1]) << 32 | i64::from(entry[0].cast_unsigned());
+            let write = |rank: i64| [rank as i32, (rank >> 32) as i32];
+            let entry = |i: i32| write(self.key(i).map_or(i64::MIN, |x| rank(x, i, self.smallest)));
+            let found = self.collect(
+                entries,
+                spare,
+                k,
+                entry,
+                |entry| position(read(entry)),
+                |entries, spare, sorted| sort_rest(entries, spare, sorted, |a, b| read(a) > read(b)),
+            );
+            // Positions overwrite entries that have been read.
+            for i in 0..found {
+                let entry = scratch.as_chunks().0.get(i).copied().unwrap_or_default();
+                if let Some(slot) = scratch.get_mut(i) {
+                    *slot = position(read(entry));
+                }
+            }
+            return found;
+        }
+        let Some((order, spare)) = scratch.split_at_mut_checked(self.count) else { return 0 };
+        let sort = |order: &mut [i32], spare: &mut [i32], _| sort_by(order, spare, |a, b| self.comes_before(a, b));
+        self.collect(order, spare, k, |i| i, |i| i, sort)
+    }
+
+    /// Selects many of the entries that stand for positions: twice as many as are wanted are collected, sorted, and cut, and
+    /// the worst of the others is what the next ones must come before.
+    #[inline(always)]
+    fn collect<T: Copy>(
+        &self,
+        entries: &mut [T],
+        spare: &mut [T],
+        k: usize,
+        entry: impl Fn(i32) -> T,
+        position: impl Fn(T) -> i32,
+        sort: impl Fn(&mut [T], &mut [T], usize),
+    ) -> usize {
+        let (mut kept, mut from, mut sorted, mut last) = (0usize, 0, 0, None);
+        while let Some(i) = self.next(from, last) {
+            from = i + 1;
+            if let Some(slot) = entries.get_mut(kept) {
+                *slot = entry(i);
+                kept += 1;
+            }
+            if kept == k.saturating_mul(2) {
+                sort(entries.get_mut(..kept).unwrap_or_default(), spare, sorted);
+                (kept, sorted) = (k, k);
+                last = k.checked_sub(1).and_then(|last| entries.get(last)).map(|last| position(*last));
+            }
+        }
+        sort(entries.get_mut(..kept).unwrap_or_default(), spare, sorted);
+        kept.min(k)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Element, Operand, Target};
+    use super::*;
+    extern crate std;
+    use std::vec::Vec;
+
+    fn run<K: Element>(x: &[K], [count, inner]: [usize; 2], k: usize, flags: [bool; 2]) -> Vec<usize> {
+        let outer = x.len() / (count * inner).max(1);
+        let (mut out, mut scratch) = (std::vec![-1i32; outer * k * inner], std::vec![0i32; 2 * count]);
+        top_k(Arguments {
+            inputs: &[Operand::new(x, &[outer, count, inner])],
+            outputs: &mut [Target::new(&mut out, &[outer, k, inner]), Target::new(&mut scratch, &[2 * count])],
+            integers: &[1, i64::from(flags[0]), i64::from(flags[1])],
+            floats: &[],
+            sizes: &mut [],
+        });
+        out.into_iter().map(|position| position as usize).collect()
+    }
+
+    #[test]
+    fn the_best_come_first_along_any_axis() {
+        for (count, k) in
+            [(5usize, 3usize), (5, 5), (90, 40), (1000, 40), (800, 300), (66, 33), (7, 1), (300, 65), (3, 0)]
+        {
+            for inner in [1usize, 3, 64, 150] {
+                let x: Vec<i64> = (0..2 * count * inner).map(|i| ((i * i + 31 * i) % 1009 % 97) as i64 - 40).collect();
+                for flags in [[false, false], [true, false], [false, true]] {
+                    let got = run(&x, [count, inner], k, flags);
+                    for (outer, column) in [(0, 0), (1, inner - 1), (1, inner / 2)] {
+                        let mut all: Vec<usize> = (0..count).collect();
+                        let at = |i: usize| x[(outer * count + i) * inner + column];
+                        all.sort_by_key(|i| if flags[0] { at(*i) } else { -at(*i) });
+                        all.truncate(k);
+                        if flags[1] {
+                            all.sort();
+                        }
+                        let got: Vec<usize> = (0..k).map(|i| got[(outer * k + i) * inner + column]).collect();
+                        assert_eq!(got, all, "{count} {k} {inner} {flags:?}");
+                    }
+                    // Every other type has the order of i64.
+                    let of = |got: Vec<usize>, ty: &str| {
+                        assert_eq!(got, run(&x, [count, inner], k, flags), "{ty} {count} {k} {inner}")
+                    };
+                    of(run(&x.iter().map(|x| *x as f32 / 8.0).collect::<Vec<_>>(), [count, inner], k, flags), "f32");
+                    of(run(&x.iter().map(|x| *x as i32).collect::<Vec<_>>(), [count, inner], k, flags), "i32");
+                    of(run(&x.iter().map(|x| (x + 40) as u8).collect::<Vec<_>>(), [count, inner], k, flags), "u8");
+                    of(run(&x.iter().map(|x| *x as f64).collect::<Vec<_>>(), [count, inner], k, flags), "f64");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn columns_with_nan_are_selected_one_by_one() {
+        let (count, inner, k) = (40, 70, 6);
+        let x: Vec<f32> =
+            (0..count * inner).map(|i| if i % 111 == 5 { f32::NAN } else { (i * 37 % 501) as f32 }).collect();
+        let together = run(&x, [count, inner], k, [false, false]);
+        for column in 0..inner {
+            let own: Vec<f32> = x.iter().copied().skip(column).step_by(inner).collect();
+            let got: Vec<usize> = together.iter().copied().skip(column).step_by(inner).collect();
+            assert_eq!(got, run(&own, [count, 1], k, [false, false]), "{column}");
+        }
+    }
+}
