@@ -1,4 +1,5 @@
 //! Boxes: how much they overlap, their order by score, and the suppression of those that overlap better ones.
+mod batch;
 mod candidates;
 mod decode;
 mod detection_output;

@@ -1,5 +1,9 @@
 //! The boxes of one class, best first, and the suppression of those that overlap kept ones.
+use super::batch::{Batch, LANES};
 use super::heap::{self, Entries};
+use super::overlap::{Corners, corner};
+use crate::cx::Cx;
+use crate::isa::VECTORS;
 use crate::math;
 
 /// What is suppressed, and when suppression ends.
@@ -123,6 +127,12 @@ impl<'a> Candidates<'a> {
         }
     }
 
+    /// The kept boxes, the first one last.
+    #[inline(always)]
+    fn kept_boxes(&self) -> &[i32] {
+        self.boxes.get(self.boxes.len() - self.kept..).unwrap_or(&[])
+    }
+
     /// The kept boxes and their scores, in the order in which they were kept.
     #[inline]
     pub fn kept(&self) -> impl DoubleEndedIterator<Item = (usize, f32)> + ExactSizeIterator {
@@ -144,6 +154,44 @@ impl<'a> Candidates<'a> {
     #[inline]
     pub fn suppress(&mut self, rule: &Rule, overlap: impl Fn(usize, usize) -> f32) {
         self.suppress_usable(rule, |_| true, overlap);
+    }
+
+    /// The same for boxes that are given by corners: where neither scores nor the limit change, several candidates at once.
+    #[inline]
+    pub fn suppress_boxes(&mut self, rule: &Rule, boxes: &[Corners], overlap: impl Fn(Corners, Corners) -> f32 + Copy) {
+        if !VECTORS || rule.decay != 0.0 || (rule.shrink != 1.0 && rule.overlap > 0.5) {
+            return self.suppress(rule, |a, b| overlap(corner(boxes, a), corner(boxes, b)));
+        }
+        let mut examined = 0;
+        while self.kept < rule.keep && examined < rule.examine {
+            let (mut batch, mut taken) = (Batch::new(), 0);
+            let mut candidates = [Candidate { index: 0, compared: 0, score: 0.0 }; LANES];
+            for slot in candidates.iter_mut().take(rule.examine - examined) {
+                let Some(next) = self.pop() else { break };
+                batch.set(taken, corner(boxes, next.index as usize));
+                (*slot, taken) = (next, taken + 1);
+            }
+            if taken == 0 {
+                return;
+            }
+            examined += taken;
+            Cx::detect().vectorize(
+                #[inline(always)]
+                || self.kept_boxes().iter().for_each(|at| batch.compare(corner(boxes, *at as usize), overlap)),
+            );
+            for (lane, candidate) in candidates.iter().enumerate().take(taken) {
+                if self.kept == rule.keep {
+                    return;
+                }
+                if !batch.exceeds(lane, rule.overlap) {
+                    self.keep(*candidate);
+                    Cx::detect().vectorize(
+                        #[inline(always)]
+                        || batch.compare(corner(boxes, candidate.index as usize), overlap),
+                    );
+                }
+            }
+        }
     }
 
     /// Keeps boxes, best first, that are usable and that kept ones do not suppress.
@@ -199,5 +247,44 @@ impl<'a> Candidates<'a> {
             }
         }
         Some(score)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::overlap;
+    use super::*;
+    extern crate std;
+    use std::vec::Vec;
+
+    #[test]
+    fn several_candidates_at_once_are_suppressed_as_one_by_one() {
+        let unit = |i: usize, step: usize| (i * step % 101) as f32 / 20.0;
+        let boxes: Vec<Corners> =
+            (0..300).map(|i| [unit(i, 37), unit(i, 59), unit(i, 37) + unit(i, 17), unit(i, 59) + 2.0]).collect();
+        let scores: Vec<f32> = (0..300).map(|i| unit(i, 83)).collect();
+        for (keep, examine, limit, shrink) in [
+            (300, 300, 0.3, 1.0),
+            (7, 300, 0.2, 0.9),
+            (300, 33, 0.5, 0.5),
+            (0, 9, 0.5, 1.0),
+            (40, 0, 0.1, 1.0),
+            (99, 200, 0.7, 0.9),
+        ] {
+            let rule = Rule { keep, examine, shrink, ..Rule::hard(limit) };
+            let [one_by_one, at_once] = [false, true].map(|at_once| {
+                let (mut indices, mut values) = (std::vec![0; 600], std::vec![0.0; 300]);
+                let mut candidates = Candidates::new(&mut indices, &mut values);
+                candidates.fill(scores.iter().copied(), |score| score > 0.5);
+                let common = |a, b| overlap::overlap(a, b, 0.0);
+                match at_once {
+                    true => candidates.suppress_boxes(&rule, &boxes, common),
+                    false => candidates.suppress(&rule, |a, b| common(boxes[a], boxes[b])),
+                }
+                candidates.kept().collect::<Vec<_>>()
+            });
+            assert_eq!(one_by_one, at_once, "{keep} {examine} {limit}");
+            assert_eq!(at_once.is_empty(), keep.min(examine) == 0);
+        }
     }
 }

@@ -186,7 +186,7 @@ impl<'a> Image<'a> {
         for class in (0..model.classes).filter(|class| *class as i64 != model.background) {
             let boxes = self.boxes(decoded, class);
             candidates.fill((0..model.priors).map(|prior| self.score(prior, class)), |score| score > model.score);
-            candidates.suppress(&model.rule, |a, b| overlap_touching(corner(boxes, a), corner(boxes, b), 0.0));
+            candidates.suppress_boxes(&model.rule, boxes, |a, b| overlap_touching(a, b, 0.0));
             for (at, score) in candidates.kept() {
                 table.offer(model.most, class, score, corner(boxes, at), at as i64);
             }

@@ -42,7 +42,7 @@ pub fn detectron_detection_output(arguments: Arguments<'_>) {
             false => f32::NAN,
         });
         candidates.fill(own, |score| score > threshold);
-        candidates.suppress(&rule, |a, b| overlap_touching(corner(refined, a), corner(refined, b), 1.0));
+        candidates.suppress_boxes(&rule, refined, |a, b| overlap_touching(a, b, 1.0));
         for (at, score) in candidates.kept() {
             table.offer(most, class, score, corner(refined, at), at as i64);
             found += 1;

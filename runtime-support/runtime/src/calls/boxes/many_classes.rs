@@ -35,7 +35,7 @@ pub fn multiclass_nms(arguments: Arguments<'_>) {
             let boxes = all.get(boxes_at..).and_then(|boxes| boxes.get(..count)).unwrap_or(&[]);
             let scores = scores.get::<f32>().get(scores_at..).and_then(|scores| scores.get(..count)).unwrap_or(&[]);
             candidates.fill(scores.iter().copied(), |score| score >= threshold);
-            candidates.suppress(&rule, |a, b| overlap(corner(boxes, a), corner(boxes, b), offset));
+            candidates.suppress_boxes(&rule, boxes, |a, b| overlap(a, b, offset));
             for (at, score) in candidates.kept() {
                 let index = if shared { image * row + at } else { (first + at) * classes + class };
                 table.offer(limits.per_image, class, score, corner(boxes, at), index as i64);

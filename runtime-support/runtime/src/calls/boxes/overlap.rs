@@ -10,37 +10,37 @@ pub fn corners(elements: &[f32]) -> &[Corners] {
 }
 
 /// Box `at`; an empty one if there is none.
-#[inline]
+#[inline(always)]
 pub fn corner(boxes: &[Corners], at: usize) -> Corners {
     boxes.get(at).copied().unwrap_or_default()
 }
 
 /// The area of a box; `offset` is 1 where coordinates are those of whole pixels and the last ones belong to the box.
-#[inline]
+#[inline(always)]
 pub fn area(b: Corners, offset: f32) -> f32 {
     (b[2] - b[0] + offset) * (b[3] - b[1] + offset)
 }
 
 /// Intersection over union; 0 for boxes without area.
-#[inline]
+#[inline(always)]
 pub fn overlap(a: Corners, b: Corners, offset: f32) -> f32 {
     let (area_a, area_b) = (area(a, offset), area(b, offset));
-    if area_a <= 0.0 || area_b <= 0.0 {
-        return 0.0;
-    }
     let width = (a[2].min(b[2]) - a[0].max(b[0]) + offset).max(0.0);
     let height = (a[3].min(b[3]) - a[1].max(b[1]) + offset).max(0.0);
     let common = width * height;
-    common / (area_a + area_b - common)
+    let quotient = common / (area_a + area_b - common);
+    // Without a branch, so that several boxes are compared at once.
+    if (area_a <= 0.0) | (area_b <= 0.0) { 0.0 } else { quotient }
 }
 
 /// Intersection over union of boxes that touch or overlap, else 0; `offset` does not join boxes that are less apart.
-#[inline]
+#[inline(always)]
 pub fn overlap_touching(a: Corners, b: Corners, offset: f32) -> f32 {
     let (width, height) = (a[2].min(b[2]) - a[0].max(b[0]), a[3].min(b[3]) - a[1].max(b[1]));
-    let touch = width >= 0.0 && height >= 0.0;
+    let touch = (width >= 0.0) & (height >= 0.0);
     let common = (width + offset) * (height + offset);
-    if touch && common > 0.0 { common / (area(a, offset) + area(b, offset) - common) } else { 0.0 }
+    let quotient = common / (area(a, offset) + area(b, offset) - common);
+    if touch & (common > 0.0) { quotient } else { 0.0 }
 }
 
 #[cfg(test)]

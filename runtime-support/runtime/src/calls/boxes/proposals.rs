@@ -94,7 +94,7 @@ pub fn proposal(arguments: Arguments<'_>) {
             f32::from(u8::from(large)) * map.score(at)
         };
         candidates.fill((0..count).map(score), |score| !score.is_nan());
-        candidates.suppress(&rule, |a, b| overlap_touching(corner(boxes, a), corner(boxes, b), offset));
+        candidates.suppress_boxes(&rule, boxes, |a, b| overlap_touching(a, b, offset));
         let mut kept = candidates.kept();
         let ends = candidates.kept().len();
         for (at, (roi, probability)) in rois.iter_mut().zip(probabilities).enumerate() {

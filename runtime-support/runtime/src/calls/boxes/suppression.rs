@@ -3,7 +3,7 @@ use super::super::Arguments;
 use super::candidates::{Candidates, Rule};
 use super::heap::{self, Entries};
 use super::limit;
-use super::overlap::{corner, corners, overlap};
+use super::overlap::{corners, overlap};
 use super::rotated;
 use crate::blocks::blocks;
 
@@ -44,7 +44,7 @@ pub fn non_max_suppression(arguments: Arguments<'_>) {
                 let turned = |at: usize| turned.get(at).copied().unwrap_or_default();
                 candidates.suppress(&rule, |a, b| rotated::overlap(turned(a), turned(b)));
             } else {
-                candidates.suppress(&rule, |a, b| overlap(corner(plain, a), corner(plain, b), 0.0));
+                candidates.suppress_boxes(&rule, plain, |a, b| overlap(a, b, 0.0));
             }
             for (index, score) in candidates.kept() {
                 selected.push(image, class, index, score);
