@@ -91,6 +91,26 @@ def largest(k, axis):
     return lambda x: o.topk(x, np.int64(k), axis, "max", "value").output(0)
 
 
+def corners(images, count, side=0.1):
+    """Boxes in the unit square."""
+    first = uniform(images, count, 2) * (1 - side)
+    return np.concatenate([first, first + uniform(images, count, 2) * side], 2)
+
+
+def suppressed(most):
+    numbers = [o.constant(np.float32(n)) for n in (0.5, 0.3)]
+    return lambda boxes, scores: o.non_max_suppression(boxes, scores, np.int64(most), *numbers).output(0)
+
+
+def many_classes(name, **extra):
+    limits = dict(sort_result_type="score", score_threshold=0.3, nms_top_k=400, keep_top_k=100)
+    return lambda boxes, scores: getattr(o, name)(boxes, scores, **limits, **extra).output(0)
+
+
+def scattered(x, part):
+    return o.slice_scatter(x, part, ints(1, 1), ints(56, 56), ints(2, 2), ints(2, 3))
+
+
 def padded(mode):
     return lambda x: o.pad(x, ints(0, 0, 3, 3), ints(0, 0, 3, 3), mode)
 
@@ -162,7 +182,22 @@ OPERATIONS = {
     ),
     "largest_of_rows": (largest(100, -1), normal(80, 8400)),
     "largest_of_columns": (largest(5, 1), normal(1, 80, 8400)),
+    "largest_of_columns_40": (largest(40, 1), normal(1, 200, 4200)),
+    "largest_of_many": (largest(1000, -1), normal(4, 50000)),
+    "few_largest_of_rows": (largest(5, -1), normal(1000, 1000)),
+    "sorted_rows": (largest(1000, -1), normal(64, 1000)),
     "unique": (lambda x: o.unique(x).output(0), whole(1000, 20000)),
+    "unique_unsorted": (lambda x: o.unique(x, sorted=False).output(0), whole(1000, 20000)),
+    "unique_f32": (lambda x: o.unique(x).output(0), normal(20000)),
+    "unique_rows": (lambda x: o.unique(x, o.constant(np.int64(0))).output(0), whole(10, 5000, 3)),
+    "suppressed_of_one_class": (suppressed(300), corners(1, 8400), uniform(1, 1, 8400)),
+    "suppressed_of_many_classes": (suppressed(100), corners(1, 1000), uniform(1, 80, 1000)),
+    "suppressed_rarely": (suppressed(1000), corners(1, 8400, 0.02), uniform(1, 1, 8400)),
+    "suppressed_multiclass": (many_classes("multiclass_nms", iou_threshold=0.5), corners(1, 1000), uniform(1, 80, 1000)),
+    "suppressed_matrix": (many_classes("matrix_nms"), corners(1, 1000), uniform(1, 80, 1000)),
+    "places_of_some": (lambda x: o.non_zero(x), whole(2, *IMAGE, kind=np.int32)),
+    "looked_up_by_places": (lambda x, at: o.gather_nd(x, at), normal(64, 64, 32), whole(64, 4096, 2)),
+    "scattered_slices": (scattered, normal(*IMAGE), normal(1, 64, 28, 28)),
     "reflected": (padded("reflect"), normal(*IMAGE)),
     "greatest_of_lines": (lambda x: o.max_pool(x, [2], [1], [0], [0], [2]).output(0), normal(1, 64, 4096)),
 }
