@@ -49,7 +49,7 @@ fn nest_flops(nest: &Nest) -> u64 {
 }
 
 /// Upper estimate of the stack that generated code needs: calls (run, group, step, vectorised closure) at 1 KiB each and
-/// the widest row of accumulators; and whether kernels come on top, whose need the runtime knows for each target.
+/// the widest row of accumulators; and whether kernels or functions come on top, whose need the runtime knows for each target.
 pub fn stack_bytes(program: &Program) -> (usize, bool) {
     const FRAMES: usize = 4 * 1024;
     const ACCUMULATORS: usize = 2 * 1024;
@@ -58,7 +58,7 @@ pub fn stack_bytes(program: &Program) -> (usize, bool) {
     while let Some(block) = blocks.pop() {
         for step in &block.steps {
             match &step.kind {
-                StepKind::Kernel(_) | StepKind::Chain(_) | StepKind::Attention(_) => kernels = true,
+                StepKind::Kernel(_) | StepKind::Chain(_) | StepKind::Attention(_) | StepKind::Call(_) => kernels = true,
                 StepKind::If { then, otherwise, .. } => blocks.extend([then, otherwise]),
                 StepKind::Loop(step) => blocks.push(&step.body),
                 _ => {}

@@ -34,8 +34,8 @@ pub(crate) use reach::reach;
 use crate::cx::Cx;
 use crate::raw::{Dst, Extent, Src};
 
-/// Upper estimate of the stack that a contraction or window takes: addresses of a block of rows, lists of taps, the tile
-/// buffer or the copy of a line and folded weights, spilled registers and frames.
+/// Upper estimate of the stack that a contraction, a window or a function takes: addresses of a block of rows, lists of taps,
+/// the tile buffer or the copy of a line and folded weights, the largest elements of some columns, spilled registers and frames.
 pub const KERNEL_STACK_BYTES: usize =
     size_of::<table::Block>() + if cfg!(target_pointer_width = "64") { 12 * 1024 } else { 3 * 1024 };
 

@@ -128,7 +128,7 @@ pub(super) fn follow(program: &Program, nest: &Nest) -> Option<Vec<usize>> {
     let stride = |dim: usize| {
         let index = nest.store.index.get(dim)?;
         let axis = (0..nest.maps).find(|axis| index.uses_axis(*axis))?;
-        let linear = address.coefficient(axis).filter(|stride| *stride > 0);
+        let linear = address.stride(axis).map(|stride| stride.upper_bound()).filter(|stride| *stride > 0);
         linear.or_else(|| looked_up_stride(program, nest, operand, axis))
     };
     let mut strides: Vec<Option<i64>> = (0..nest.store.index.len()).map(stride).collect();

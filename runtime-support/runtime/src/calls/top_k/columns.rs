@@ -4,7 +4,7 @@ use crate::blocks::blocks_mut;
 use crate::cx::Cx;
 
 /// Columns that are compared at once.
-const LANES: usize = 64;
+const LANES: usize = 16;
 /// So many times as many elements as are wanted are inserted without a look whether they belong to the best.
 const TRIED: usize = 16;
 /// Most results of a column that are kept sorted while its elements pass by.
