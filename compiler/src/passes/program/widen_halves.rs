@@ -18,7 +18,7 @@ use std::collections::BTreeMap;
 pub fn widen_halves(program: &mut Program, options: &Options, _: &mut Diagnostics) {
     // Where there are no vectors, memory counts more.
     let plain = options.kernels == Kernels::Reference || options.accuracy == Accuracy::Exact;
-    if plain || !options.isa.has_vectors() || borders_keep_halves(program) {
+    if plain || !options.isa.has_vectors() || !computes_with_halves(program) || borders_keep_halves(program) {
         return;
     }
     let inputs = program.inputs.iter().filter(|(buffer, _)| is_half(program, *buffer)).cloned().collect::<Vec<_>>();
@@ -56,6 +56,17 @@ fn half(element: ElementType) -> bool {
 
 fn is_half(program: &Program, buffer: BufferId) -> bool {
     half(program.buffer(buffer).element)
+}
+
+/// Whether any nest does more with 16-bit floats than to move and to convert them.
+fn computes_with_halves(program: &mut Program) -> bool {
+    let mut computes = false;
+    for_each_step(program, &mut |program, step| {
+        let StepKind::Nest(nest) = &step.kind else { return };
+        let halves = nest.loads().chain([&nest.store]).any(|access| is_half(program, access.buffer));
+        computes |= halves && nest.nodes.iter().any(|node| !matches!(node, Scalar::Load { .. } | Scalar::Cast(..)));
+    });
+    computes
 }
 
 /// Whether a loop hands on what keeps its type: both sides of its border have one.
