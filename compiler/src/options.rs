@@ -102,8 +102,8 @@ options! {
     kernels: one<Kernels>, "auto|reference";
     /// How exact results are: `auto` computes 3x3 convolutions by minimal filtering (Winograd) where that is faster, with
     /// rounding errors several times those of the plain sum and up to four times the weights, several narrow groups of a
-    /// convolution as one, and multiplies scales that are computed (squeeze and excitation) into weights where these are fewer;
-    /// `exact` does none of it.
+    /// convolution as one, multiplies scales that are computed (squeeze and excitation) into weights where these are fewer,
+    /// and what is computed of 16-bit floats in f32; `exact` does none of it.
     accuracy: one<Accuracy>, "auto|exact";
     /// Name of the generated module. Default: the name of the `.xml` file.
     module: maybe<String>, "NAME";
