@@ -62,6 +62,8 @@ pub struct StepInfo {
     pub text: String,
     /// Arithmetic operations of one execution, a multiply-add counted as two, at the bounds of run-time sizes.
     pub flops: u64,
+    /// Whether they are fewer where such sizes are less.
+    pub at_most: bool,
 }
 
 /// The time of one pass.

@@ -22,17 +22,23 @@ pub fn flops(program: &Program) -> u64 {
 
 /// Arithmetic operations of one execution of a step without blocks.
 pub(super) fn step_flops(kind: &StepKind) -> u64 {
+    nests(kind).into_iter().fold(0, |sum: u64, nest| sum.saturating_add(nest_flops(nest)))
+}
+
+/// Whether these are fewer where run-time sizes are less than their bounds.
+pub(super) fn at_most(kind: &StepKind) -> bool {
+    nests(kind).iter().flat_map(|nest| &nest.axes).any(|axis| axis.extent.as_const().is_none())
+}
+
+/// What a step computes.
+fn nests(kind: &StepKind) -> Vec<&Nest> {
     match kind {
-        StepKind::Nest(nest) => nest_flops(nest),
-        StepKind::Kernel(kernel) => nest_flops(&kernel.nest),
-        StepKind::Chain(chain) => {
-            chain.stages.iter().fold(0, |sum: u64, stage| sum.saturating_add(nest_flops(&stage.kernel.nest)))
-        }
-        StepKind::Attention(attention) => {
-            attention.nests().fold(0, |sum: u64, nest| sum.saturating_add(nest_flops(nest)))
-        }
-        StepKind::Rows(rows) => rows.nests.iter().fold(0, |sum: u64, nest| sum.saturating_add(nest_flops(nest))),
-        _ => 0,
+        StepKind::Nest(nest) => vec![nest],
+        StepKind::Kernel(kernel) => vec![&kernel.nest],
+        StepKind::Chain(chain) => chain.stages.iter().map(|stage| &stage.kernel.nest).collect(),
+        StepKind::Attention(attention) => attention.nests().collect(),
+        StepKind::Rows(rows) => rows.nests.iter().collect(),
+        _ => Vec::new(),
     }
 }
 

@@ -148,7 +148,8 @@ impl<'a> Steps<'a> {
     fn list(&mut self, step: &Step, text: String, statement: TokenStream) -> Result<TokenStream, Diagnostic> {
         let number = Literal::usize_unsuffixed(self.listed.len());
         let kind = if self.options.reference { step.kind.definition() } else { step.kind.name() };
-        self.listed.push(StepInfo { kind, text, flops: cost::step_flops(&step.kind) });
+        let (flops, at_most) = (cost::step_flops(&step.kind), cost::at_most(&step.kind));
+        self.listed.push(StepInfo { kind, text, flops, at_most });
         let Some(hook) = &self.options.step_hook else { return Ok(statement) };
         let hook = names::path(hook).ok_or_else(|| Diagnostic::internal("the hook of the steps is no path"))?;
         Ok(quote!({ #hook(#number); #statement }))

@@ -42,8 +42,9 @@ pub fn times(measured: &Measured, participants: &[Participant]) -> String {
     let sizes = &measured.program.output.sizes;
     let mebibytes = |bytes: u64| bytes as f64 / f64::from(1 << 20);
     let threads = if measured.threads == 1 { "1 thread".to_owned() } else { format!("{} threads", measured.threads) };
+    let bound = if measured.program.output.steps.iter().any(|step| step.at_most) { "at most " } else { "" };
     let mut text =
-        format!("{}: {}, {threads}, {:.1} MFLOP", measured.model, measured.start.isa, sizes.flops as f64 / 1e6);
+        format!("{}: {}, {threads}, {bound}{:.1} MFLOP", measured.model, measured.start.isa, sizes.flops as f64 / 1e6);
     let _ = write!(text, ", load {:.3} ms, first run {:.3} ms", measured.start.load / 1e6, measured.start.first / 1e6);
     for (name, bytes) in [
         ("arena", Some(sizes.arena as u64)),
@@ -69,7 +70,8 @@ pub fn times(measured: &Measured, participants: &[Participant]) -> String {
     text
 }
 
-/// The most expensive steps: least time, share of all, speed, share of the peak (operations per second).
+/// The most expensive steps: least time, share of all and, where their operations are known, speed and share of the peak
+/// (operations per second).
 pub fn steps(steps: &[StepInfo], times: &[(f64, f64)], peak: f64, rows: usize) -> String {
     let all: f64 = times.iter().map(|(time, _)| time).sum();
     let mut list: Vec<(&StepInfo, f64, f64)> =
@@ -89,13 +91,9 @@ pub fn steps(steps: &[StepInfo], times: &[(f64, f64)], peak: f64, rows: usize) -
         // Loops run a step more than once.
         let speed = step.flops as f64 * count / time.max(1.0);
         let share = |part: f64, whole: f64| format!("{:.0}%", 100.0 * part / whole.max(1.0));
-        let _ = write!(
-            text,
-            "{:>10.4} {:>6} {speed:>9.1} {:>6}  ",
-            time / 1e6,
-            share(*time, all),
-            share(speed * 1e9, peak)
-        );
+        // Of run-time sizes only the bounds are known here.
+        let rates = if step.at_most { Default::default() } else { (format!("{speed:.1}"), share(speed * 1e9, peak)) };
+        let _ = write!(text, "{:>10.4} {:>6} {:>9} {:>6}  ", time / 1e6, share(*time, all), rates.0, rates.1);
         let _ = writeln!(
             text,
             "{}: {}{}",
@@ -132,10 +130,12 @@ mod tests {
 
     #[test]
     fn the_dearest_step_is_first() {
-        let step = |text: &str| StepInfo { kind: "nest", text: text.to_owned(), flops: 2_000_000 };
-        let text = steps(&[step("cheap"), step("dear")], &[(1e6, 1.0), (3e6, 2.0)], 4e9, 1);
+        let step =
+            |text: &str| StepInfo { kind: "nest", text: text.to_owned(), flops: 2_000_000, at_most: text == "open" };
+        let text = steps(&[step("cheap"), step("dear"), step("open")], &[(1e6, 1.0), (3e6, 2.0), (2e6, 1.0)], 4e9, 2);
         let lines: Vec<&str> = text.lines().skip(3).collect();
-        assert!(lines[0].contains("dear x2") && lines[0].contains("75%") && lines[0].contains("1.3"), "{text}");
-        assert!(lines[1].ends_with("1 more"), "{text}");
+        assert!(lines[0].contains("dear x2") && lines[0].contains("50%") && lines[0].contains("1.3"), "{text}");
+        assert_eq!(lines[1].split_whitespace().collect::<Vec<_>>(), ["2.0000", "33%", "nest:", "open"], "{text}");
+        assert!(lines[2].ends_with("1 more"), "{text}");
     }
 }
