@@ -2,14 +2,14 @@
 //! and kernels take f32. Only what the caller sees, and what lasts from run to run, is stored as the model says.
 
 use super::blocks::{for_each_block, for_each_step};
+use super::layout::copy_nest;
 use crate::diag::Diagnostics;
-use crate::dim::Dim;
 use crate::element::ElementType;
 use crate::graph::Origin;
 use crate::options::{Accuracy, Kernels, Options};
 use crate::program::edit::prune;
 use crate::program::nest::{Scalar, ScalarType};
-use crate::program::{Access, Axis, BufferId, Nest, Program, Role, Step, StepKind, scalar_types};
+use crate::program::{Access, BufferId, Program, Role, Step, StepKind, scalar_types};
 use crate::tensor::Tensor;
 use include_ir_runtime::__private::v1::cast;
 use std::collections::BTreeMap;
@@ -92,10 +92,7 @@ fn like(program: &mut Program, buffer: BufferId) -> BufferId {
 
 /// A step that converts the elements of a buffer.
 fn copy(program: &Program, from: BufferId, to: BufferId, origins: Vec<Origin>) -> Step {
-    let dims = &program.buffer(from).dims;
-    let axes = dims.iter().map(|dim| Axis { extent: dim.clone() }).collect();
-    let access = |buffer| Access { buffer, index: (0..dims.len()).map(Dim::axis).collect() };
-    let mut nest = Nest::moving(axes, access(from), access(to));
+    let mut nest = copy_nest(&program.buffer(from).dims, from, to);
     nest.nodes.push(Scalar::Cast(program.buffer(to).element, nest.result));
     nest.result = 1;
     Step { kind: StepKind::Nest(nest), origins }
