@@ -161,6 +161,29 @@ fn channels_are_looked_up_at_once() {
     }
 }
 
+/// Networks of 16-bit floats take the kernels of f32, unless every result has to be rounded. Copies of such numbers do not convert.
+#[test]
+fn halves_take_kernels() {
+    let text = |case: &str, accuracy| {
+        let model = root().join(format!("cases/{case}/model.xml"));
+        let options = Options::default().accuracy(accuracy);
+        compile(&Source::from_path(&model, None).unwrap(), &options).unwrap().text
+    };
+    for case in ["halves/residual_f16", "halves/residual_bf16", "halves/attention_f16", "halves/borders_bf16"] {
+        assert!(text(case, Accuracy::Auto).contains("rt::Contraction {"), "{case}");
+        assert!(!text(case, Accuracy::Exact).contains("rt::Contraction {"), "{case}");
+    }
+    assert!(!text("orders/planes_of_f16", Accuracy::Auto).contains("to_f32"), "a copy");
+}
+
+/// Pixels keep their channels together where their number is known at run time only.
+#[test]
+fn run_time_strides_have_an_order() {
+    let model = root().join("cases/orders/enlarged_run_time_sizes/model.xml");
+    let text = compile(&Source::from_path(&model, None).unwrap(), &Options::default()).unwrap().text;
+    assert!(text.contains("row_mut::<16>"), "{text}");
+}
+
 /// Packed rows are multiplied with wide panels where few columns are left behind the last one.
 #[test]
 fn packed_rows_take_wide_panels() {
