@@ -14,6 +14,7 @@ pub mod blob;
 mod blocks;
 pub mod calls;
 pub mod cast;
+pub mod compact;
 pub mod contraction;
 pub mod cx;
 pub mod info;

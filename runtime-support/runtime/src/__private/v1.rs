@@ -5,6 +5,7 @@ pub use crate::bands::{Band, Bands, Lines, STAGES};
 pub use crate::blob::{Blob, HEADER_BYTES, blob_header, blob_of_file};
 pub use crate::calls::{Arguments, Operand, Target};
 pub use crate::cast::{Bf16, F8e4m3, F8e5m2, F8e8m0, F16};
+pub use crate::compact::{Compact, Form, pack_compact};
 pub use crate::contraction::{
     Activation, Batch, Bound, Contraction, Epilogue, KERNEL_STACK_BYTES, RowAxis, Tap, Tile, pack, pack_lines,
     pack_strided, packed_len,

@@ -19,7 +19,7 @@ pub(crate) mod packed_kernels;
 pub(crate) mod parts;
 mod reach;
 pub(crate) mod results;
-mod rows;
+pub(crate) mod rows;
 mod single;
 mod steps;
 mod strip;

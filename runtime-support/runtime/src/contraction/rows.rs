@@ -23,7 +23,7 @@ pub(super) const fn pass(k: usize) -> usize {
 ///
 /// # Safety
 /// All addresses of the descriptor are valid from `a` on; `to` takes `k` rounded up to whole chunks, for every row.
-pub(super) unsafe fn pack(c: &Contraction, a: *const f32, rows: &[Row], k: Range<usize>, to: *mut f32) {
+pub(crate) unsafe fn pack(c: &Contraction, a: *const f32, rows: &[Row], k: Range<usize>, to: *mut f32) {
     let mut tap = floor_div_usize(k.start, c.depth);
     let mut done = k.start;
     while done < k.end {

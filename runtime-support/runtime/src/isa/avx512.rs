@@ -112,6 +112,12 @@ unsafe impl Simd for Avx512 {
     }
 
     #[inline(always)]
+    unsafe fn load_f16(self, p: *const u16) -> Self::F32 {
+        // SAFETY: the token proves the instruction set; the caller promises the memory.
+        unsafe { _mm512_cvtph_ps(_mm256_loadu_si256(p.cast())) }
+    }
+
+    #[inline(always)]
     fn prefetch(self, p: *const f32) {
         // SAFETY: a hint never faults.
         unsafe { _mm_prefetch::<_MM_HINT_T0>(p.cast()) }

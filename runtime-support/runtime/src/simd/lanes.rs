@@ -45,6 +45,19 @@ pub(super) unsafe fn map1<A, T: Copy, R, U: Copy>(n: usize, a: A, mut out: R, f:
     out
 }
 
+/// Lanes from 16-bit floats; `out` gives the type.
+///
+/// # Safety
+/// `R` is `n` elements `f32`; as many 16-bit floats are readable.
+#[inline(always)]
+pub(super) unsafe fn from_halves<R>(n: usize, from: *const u16, mut out: R) -> R {
+    for i in 0..n {
+        // SAFETY: promised by the caller.
+        unsafe { set(&mut out, i, crate::cast::f16_bits_to_f32(from.add(i).read_unaligned())) };
+    }
+    out
+}
+
 /// Lanes of `table` at `index`, modulo `few`, among the `few` lanes that have each other for neighbours.
 ///
 /// # Safety

@@ -12,7 +12,7 @@ mod tests;
 #[allow(unused_imports, reason = "there are machines without vectors")]
 pub(crate) use define::operations;
 use define::{binary, compare, conversion, horizontal, memory, selection, shift, unary};
-use lanes::{bits2, fold, map1, map2, partial, select, zero};
+use lanes::{bits2, fold, from_halves, map1, map2, partial, select, zero};
 
 /// Work that is written once and compiled for every instruction set; enter it with `Cx::dispatch`.
 pub trait WithSimd {
@@ -175,6 +175,16 @@ pub unsafe trait Simd: Copy {
     horizontal! {
         "Sum of the lanes, halves first." sum(F32 f32) = |a: f32, b| a + b;
         "The greatest lane; NaN is kept." greatest(F32 f32) = crate::math::max;
+    }
+
+    /// Reads `LANES` 16-bit floats.
+    ///
+    /// # Safety
+    /// They are valid to read.
+    #[inline(always)]
+    unsafe fn load_f16(self, p: *const u16) -> Self::F32 {
+        // SAFETY: promised by the caller.
+        unsafe { from_halves(Self::LANES, p, zero::<Self::F32>()) }
     }
 
     // i32

@@ -14,6 +14,7 @@ struct Battery<'a> {
     i: [&'a [i32]; 2],
     l: [&'a [i64]; 2],
     b: [&'a [u8]; 2],
+    h: &'a [u16],
     shift: u32,
 }
 
@@ -64,6 +65,7 @@ impl WithSimd for &Battery<'_> {
                 };
                 macro_rules! two { ($show:ident $a:ident $b:ident: $($name:ident)*) => { $( put(stringify!($name), i, $show(s.$name($a, $b))); )* } }
                 macro_rules! one { ($show:ident $a:ident: $($name:ident)*) => { $( put(stringify!($name), i, $show(s.$name($a))); )* } }
+                put("load_f16", i, floats(s.load_f16(self.h[i..].as_ptr())));
                 two!(floats a b: add sub mul div max min keep_nan);
                 let power = s.min(s.max(s.round_half_even(b), s.splat(-252.0)), s.splat(254.0));
                 put("scale", i, floats(s.scale(s.add(s.splat(1.0), s.abs(s.sub(a, s.floor(a)))), power)));
@@ -121,11 +123,13 @@ fn every_operation_equals_its_plain_definition() {
         let l: [Vec<i64>; 2] = [0, 1].map(|_| (0..N).map(|_| word()).collect());
         let i: [Vec<i32>; 2] = [0, 1].map(|k| l[k].iter().rev().map(|x| *x as i32 >> (x >> 7 & 24)).collect());
         let b: [Vec<u8>; 2] = [0, 1].map(|k| l[k].iter().map(|x| (x >> 5) as u8).collect());
+        let h: Vec<u16> = l[0].iter().map(|x| (x >> 3) as u16).collect();
         let battery = Battery {
             f: [&f[0], &f[1]],
             i: [&i[0], &i[1]],
             l: [&l[0], &l[1]],
             b: [&b[0], &b[1]],
+            h: &h,
             shift: r.below(70) as u32,
         };
         let want = battery.run(crate::isa::scalar::Scalar);
