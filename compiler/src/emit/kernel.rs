@@ -5,8 +5,9 @@ use super::{dims::Scope, epilogue};
 use crate::diag::Diagnostic;
 use crate::dim::{Dim, product};
 use crate::program::Shape;
-use crate::program::kernel::{Description, KernelAxis, KernelKind, Method, WindowBound, WindowOp, Winograd};
+use crate::program::kernel::{Compact, Description, KernelAxis, KernelKind, Method, WindowBound, WindowOp, Winograd};
 use crate::program::{BufferId, Kernel, Program};
+use include_ir_runtime::__private::v1::Form;
 use proc_macro2::{Literal, TokenStream};
 use quote::quote;
 
@@ -297,6 +298,11 @@ impl<'a> Call<'a> {
             let body = quote!(#epilogue_setup #shape.run(#operands););
             return Ok(Written { ty: quote!(rt::Winograd), value: filtered(&value, &winograd), proof, body });
         }
+        if let Method::Compact(compact) = method {
+            let proof = quote!(rt::Compact::fits(&#shape, #data_extent, #weights_len, #len, #out_extent));
+            let body = quote!(#epilogue_setup #shape.run(#operands););
+            return Ok(Written { ty: quote!(rt::Compact), value: compacted(&value, &compact), proof, body });
+        }
         let body = quote!(#packing #epilogue_setup #shape.run_packed(#operands););
         Ok(Written { ty: quote!(rt::Contraction), value, proof, body })
     }
@@ -425,6 +431,17 @@ fn filtered(product: &TokenStream, winograd: &Winograd) -> TokenStream {
     quote!(rt::Winograd {
         product: #product, axes: [#y, #x], slices: #slices, tile: #tile, block: #block, chunk: #chunk
     })
+}
+
+/// The descriptor of a product with compact weights.
+fn compacted(product: &TokenStream, compact: &Compact) -> TokenStream {
+    let group = Literal::usize_unsuffixed(compact.group);
+    let form = match compact.form {
+        Form::Halves => quote!(Halves),
+        Form::Bytes => quote!(Bytes),
+        Form::Nibbles => quote!(Nibbles),
+    };
+    quote!(rt::Compact { product: #product, form: rt::Form::#form, group: #group })
 }
 
 /// Extents of axes.

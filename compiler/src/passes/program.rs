@@ -18,6 +18,7 @@ mod join;
 mod layout;
 mod merge_columns;
 mod merge_groups;
+mod narrow_tables;
 mod pack_rows;
 mod pad_data;
 mod repeat_channels;
@@ -26,7 +27,7 @@ mod select;
 mod spread_window;
 mod trim_windows;
 mod update;
-mod widen_halves;
+pub(super) mod widen_halves;
 
 use super::Pass;
 use crate::program::Program;
@@ -145,5 +146,10 @@ pub const PASSES: &[Pass<Program>] = &[
         name: "update_in_place",
         reason: "chains compute lines twice, and packed rows may leave parts of sums in the result",
         run: update::update_in_place,
+    },
+    Pass {
+        name: "narrow_tables",
+        reason: "needs to know what is a table still: weights of kernels are packed",
+        run: narrow_tables::narrow_tables,
     },
 ];

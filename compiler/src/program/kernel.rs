@@ -6,7 +6,7 @@
 use super::nest::{Nest, Node, Scalar};
 use super::{BufferId, Program};
 use crate::dim::Dim;
-use include_ir_runtime::__private::v1::Activation;
+use include_ir_runtime::__private::v1::{Activation, Form};
 
 /// The part an axis plays in a kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -72,6 +72,11 @@ impl KernelKind {
             KernelKind::Contraction { method: Method::Winograd(Winograd { tile: 2, .. }), .. } => "winograd-2",
             KernelKind::Contraction { method: Method::Winograd(_), .. } => "winograd-4",
             KernelKind::Contraction { method: Method::PackedRows { .. }, .. } => "packed contraction",
+            KernelKind::Contraction { method: Method::Compact(compact), .. } => match compact.form {
+                Form::Halves => "16-bit contraction",
+                Form::Bytes => "8-bit contraction",
+                Form::Nibbles => "4-bit contraction",
+            },
             KernelKind::Contraction { method: Method::Direct, .. } => "contraction",
             KernelKind::Window { op: WindowOp::Depthwise, .. } => "depthwise",
             KernelKind::Window { op: WindowOp::Max, .. } => "max",
@@ -92,6 +97,8 @@ pub enum Method {
     },
     /// By minimal filtering; the packed weights are transformed.
     Winograd(Winograd),
+    /// From rows that are packed first, with weights of fewer bits.
+    Compact(Compact),
 }
 
 impl Method {
@@ -99,16 +106,31 @@ impl Method {
     pub fn scratch(&self) -> Option<BufferId> {
         match self {
             Method::Direct => None,
-            Method::PackedRows { scratch } | Method::Winograd(Winograd { scratch, .. }) => Some(*scratch),
+            Method::PackedRows { scratch }
+            | Method::Winograd(Winograd { scratch, .. })
+            | Method::Compact(Compact { scratch, .. }) => Some(*scratch),
         }
     }
 
     fn scratch_mut(&mut self) -> Option<&mut BufferId> {
         match self {
             Method::Direct => None,
-            Method::PackedRows { scratch } | Method::Winograd(Winograd { scratch, .. }) => Some(scratch),
+            Method::PackedRows { scratch }
+            | Method::Winograd(Winograd { scratch, .. })
+            | Method::Compact(Compact { scratch, .. }) => Some(scratch),
         }
     }
+}
+
+/// How the weights of a matrix product are stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Compact {
+    /// The form of a weight.
+    pub form: Form,
+    /// Products of a sum that have one scale.
+    pub group: usize,
+    /// Working memory: the packed rows.
+    pub scratch: BufferId,
 }
 
 /// How a 3x3 convolution is computed by minimal filtering.

@@ -38,7 +38,8 @@ def openvino(job, arrays):
         given.append((port, ov.Tensor(np.ascontiguousarray(array), ov.Shape(array.shape), kind)))
     if any(port.get_partial_shape().is_dynamic for port, _ in given):
         model.reshape({port: list(tensor.shape) for port, tensor in given})
-    settings = {"INFERENCE_NUM_THREADS": job["threads"], "INFERENCE_PRECISION_HINT": "f32", "PERFORMANCE_HINT": "LATENCY"}
+    # f32 throughout: data of products with compressed weights would be rounded to 8 bits.
+    settings = {"INFERENCE_NUM_THREADS": job["threads"], "INFERENCE_PRECISION_HINT": "f32", "PERFORMANCE_HINT": "LATENCY", "DYNAMIC_QUANTIZATION_GROUP_SIZE": 0}
     request = core.compile_model(model, "CPU", settings).create_infer_request()
     for position, (_, tensor) in enumerate(given):
         request.set_input_tensor(position, tensor)

@@ -1,27 +1,47 @@
 //! Evaluates operations on constants by interpreting their nests.
+//!
+//! 16-bit floats are computed in f32, as the program will be, and keep that precision for what is folded with them: weights that
+//! are decompressed in f16 do not lose their last bits there.
 
 use crate::diag::{Diagnostic, Diagnostics, codes};
 use crate::dim::product;
 use crate::fact::{Fact, Value};
-use crate::graph::{Graph, Node};
+use crate::element::ElementType;
+use crate::graph::{Graph, Node, ValueId};
 use crate::lower::{check_result, lower_node};
 use crate::options::Options;
+use crate::passes::program::widen_halves::{computes_with_halves, half, is_wanted, widen_all};
+use crate::program::{Program, Role};
 use crate::program::interpret::interpret;
+use crate::tensor::Tensor;
+use include_ir_runtime::__private::v1::cast;
+use std::collections::BTreeMap;
 
 /// A fold may make weights this many times larger than its operands and than all the file's, or up to [`FREE`] bytes of
 /// them.
 const GROWTH: i64 = 4;
 const FREE: i64 = 1 << 20;
 
+/// What folding knows beside the graph.
+struct Folding {
+    /// Bytes of the file's constants.
+    stored: i64,
+    /// Whether 16-bit floats are computed in f32.
+    widens: bool,
+    /// The values of 16-bit floats before they were rounded, where that changed them.
+    wide: BTreeMap<ValueId, Tensor>,
+}
+
 /// Folds in execution order, so that chains fold in one run.
-pub fn fold(graph: &mut Graph, _: &Options, diagnostics: &mut Diagnostics) {
+pub fn fold(graph: &mut Graph, options: &Options, diagnostics: &mut Diagnostics) {
     let stored =
         bytes(graph.values.iter().filter_map(|value| value.fact.as_ref()).filter(|fact| fact.as_constant().is_some()));
+    let mut folding = Folding { stored, widens: is_wanted(options), wide: BTreeMap::new() };
     for region in graph.live_regions() {
         let mut kept = Vec::new();
         for id in graph.region(region).nodes.clone() {
             let node = graph.node(id).clone();
-            match fold_node(graph, &node, stored) {
+            match folding.fold_node(graph, &node) {
                 Ok(Some(constants)) => {
                     for (output, constant) in node.outputs.iter().zip(constants) {
                         graph.values[output.0 as usize].fact = Some(constant);
@@ -39,32 +59,78 @@ pub fn fold(graph: &mut Graph, _: &Options, diagnostics: &mut Diagnostics) {
     }
 }
 
-fn fold_node(graph: &Graph, node: &Node, stored: i64) -> Result<Option<Vec<Fact>>, String> {
-    let facts: Option<Vec<Fact>> = node.inputs.iter().map(|input| graph.fact(*input).cloned()).collect();
-    let outputs: Option<Vec<Fact>> = node.outputs.iter().map(|output| graph.fact(*output).cloned()).collect();
-    let (Some(facts), Some(outputs)) = (facts, outputs) else { return Ok(None) };
-    if graph.has_effect(node) {
-        return Ok(None);
+impl Folding {
+    fn fold_node(&mut self, graph: &Graph, node: &Node) -> Result<Option<Vec<Fact>>, String> {
+        let facts: Option<Vec<Fact>> = node.inputs.iter().map(|input| graph.fact(*input).cloned()).collect();
+        let outputs: Option<Vec<Fact>> = node.outputs.iter().map(|output| graph.fact(*output).cloned()).collect();
+        let (Some(facts), Some(outputs)) = (facts, outputs) else { return Ok(None) };
+        if graph.has_effect(node) {
+            return Ok(None);
+        }
+        if outputs.iter().all(|fact| fact.as_constant().is_some()) {
+            return Ok(Some(outputs));
+        }
+        if outputs.iter().any(|fact| fact.static_dims().is_none()) {
+            return Ok(None);
+        }
+        let constant = facts.iter().all(|fact| fact.as_constant().is_some());
+        if !constant || facts.is_empty() || !node.regions.is_empty() || !worthwhile(&facts, &outputs, self.stored) {
+            return Ok(None);
+        }
+        // What cannot be lowered is reported by the stage that lowers everything.
+        let Ok(program) = lower_node(graph, node, &facts, &outputs) else { return Ok(None) };
+        let tensors = self.evaluate(node, program)?;
+        for (tensor, fact) in tensors.iter().zip(&outputs) {
+            check_result(tensor, fact)?;
+        }
+        let constants =
+            outputs.into_iter().zip(tensors).map(|(fact, tensor)| Fact { value: Value::Constant(tensor), ..fact });
+        Ok(Some(constants.collect()))
     }
-    if outputs.iter().all(|fact| fact.as_constant().is_some()) {
-        return Ok(Some(outputs));
+
+    /// The results of a node, whose operands are the first buffers of its program.
+    fn evaluate(&mut self, node: &Node, mut program: Program) -> Result<Vec<Tensor>, String> {
+        let is_wide = node.inputs.iter().any(|input| self.wide.contains_key(input));
+        if !is_wide && !(self.widens && computes_with_halves(&mut program)) {
+            return interpret(&program, &[]);
+        }
+        let mut wide = program.clone();
+        for (input, buffer) in node.inputs.iter().zip(&mut wide.buffers) {
+            if let Some(tensor) = self.wide.get(input) {
+                (buffer.element, buffer.role) = (tensor.element, Role::Constant(tensor.clone()));
+            }
+        }
+        if !widen_all(&mut wide) {
+            return interpret(&program, &[]);
+        }
+        let mut results = interpret(&wide, &[])?;
+        for ((result, (buffer, _)), value) in results.iter_mut().zip(&program.outputs).zip(&node.outputs) {
+            let element = program.buffer(*buffer).element;
+            if half(element) {
+                let (rounded, exact) = rounded(result, element);
+                let wide = std::mem::replace(result, rounded);
+                if !exact {
+                    self.wide.insert(*value, wide);
+                }
+            }
+        }
+        Ok(results)
     }
-    if outputs.iter().any(|fact| fact.static_dims().is_none()) {
-        return Ok(None);
+}
+
+/// A tensor of f32 as 16-bit floats, and whether these are the same numbers.
+fn rounded(tensor: &Tensor, element: ElementType) -> (Tensor, bool) {
+    let (narrow, widen): (fn(f32) -> u16, fn(u16) -> f32) = match element {
+        ElementType::F16 => (cast::f32_to_f16_bits, cast::f16_bits_to_f32),
+        _ => (cast::f32_to_bf16_bits, cast::bf16_bits_to_f32),
+    };
+    let (mut bytes, mut exact) = (Vec::with_capacity(tensor.bytes.as_slice().len() / 2), true);
+    for number in tensor.bytes.as_slice().as_chunks::<4>().0 {
+        let bits = narrow(f32::from_le_bytes(*number));
+        exact &= widen(bits).to_le_bytes() == *number;
+        bytes.extend(bits.to_le_bytes());
     }
-    let constant = facts.iter().all(|fact| fact.as_constant().is_some());
-    if !constant || facts.is_empty() || !node.regions.is_empty() || !worthwhile(&facts, &outputs, stored) {
-        return Ok(None);
-    }
-    // What cannot be lowered is reported by the stage that lowers everything.
-    let Ok(program) = lower_node(graph, node, &facts, &outputs) else { return Ok(None) };
-    let tensors = interpret(&program, &[])?;
-    for (tensor, fact) in tensors.iter().zip(&outputs) {
-        check_result(tensor, fact)?;
-    }
-    let constants =
-        outputs.into_iter().zip(tensors).map(|(fact, tensor)| Fact { value: Value::Constant(tensor), ..fact });
-    Ok(Some(constants.collect()))
+    (Tensor { element, dims: tensor.dims.clone(), bytes: bytes.into() }, exact)
 }
 
 fn worthwhile(facts: &[Fact], outputs: &[Fact], stored: i64) -> bool {

@@ -1,5 +1,6 @@
 //! Replaces recognised nests by kernels of the runtime; the others are emitted as loops.
 
+mod compact;
 pub(super) mod epilogue;
 pub(super) mod pack;
 mod winograd;
@@ -47,7 +48,7 @@ pub fn select_kernels(program: &mut Program, options: &Options, _: &mut Diagnost
         if let StepKind::Nest(nest) = &step.kind
             && let Some((contraction, tile)) = found.next()
         {
-            let packed = contraction.and_then(|contraction| contraction.packed(program, (panel, vectors), tile));
+            let packed = contraction.and_then(|contraction| contraction.packed(program, (panel, vectors, filtering), tile));
             if let Some(kernel) = packed.or_else(|| window(program, nest, vectors)) {
                 step.kind = StepKind::Kernel(Box::new(kernel));
             }
@@ -109,10 +110,15 @@ impl Contraction {
     }
 
     /// The kernel with its weights, transformed for tiles of minimal filtering if there are any.
-    fn packed(self, program: &mut Program, (panel, vectors): (usize, bool), tile: Option<i64>) -> Option<Kernel> {
+    fn packed(
+        self,
+        program: &mut Program,
+        (panel, vectors, compacts): (usize, bool, bool),
+        tile: Option<i64>,
+    ) -> Option<Kernel> {
         let Contraction { mut kernel, description, form, by_images } = self;
         if let (Some(by_images), Some(_)) = (by_images, tile) {
-            return by_images.packed(program, (panel, vectors), tile);
+            return by_images.packed(program, (panel, vectors, compacts), tile);
         }
         let KernelKind::Contraction { weights, .. } = kernel.kind else { return None };
         if let (Some(form), Some(tile)) = (form, tile)
@@ -120,6 +126,11 @@ impl Contraction {
                 winograd::contraction(program, &kernel, (&description, &form), panel, tile)
         {
             let method = Method::Winograd(winograd);
+            kernel.kind = KernelKind::Contraction { weights, packed, panel, at_run_time: false, method };
+            return Some(kernel);
+        }
+        if compacts && let Some((packed, compact)) = compact::contraction(program, &kernel, &description) {
+            let (panel, method) = (compact::PANEL, Method::Compact(compact));
             kernel.kind = KernelKind::Contraction { weights, packed, panel, at_run_time: false, method };
             return Some(kernel);
         }

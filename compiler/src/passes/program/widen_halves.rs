@@ -16,23 +16,12 @@ use std::collections::BTreeMap;
 
 /// Gives temporaries and constants of 16-bit floats the type f32.
 pub fn widen_halves(program: &mut Program, options: &Options, _: &mut Diagnostics) {
-    // Where there are no vectors, memory counts more.
-    let plain = options.kernels == Kernels::Reference || options.accuracy == Accuracy::Exact;
-    if plain || !options.isa.has_vectors() || !computes_with_halves(program) || borders_keep_halves(program) {
+    if !is_wanted(options) || !computes_with_halves(program) || borders_keep_halves(program) {
         return;
     }
     let inputs = program.inputs.iter().filter(|(buffer, _)| is_half(program, *buffer)).cloned().collect::<Vec<_>>();
     let halves: Vec<bool> = program.buffers.iter().map(|buffer| half(buffer.element)).collect();
-    for buffer in &mut program.buffers {
-        match &mut buffer.role {
-            Role::Temporary if half(buffer.element) => buffer.element = ElementType::F32,
-            Role::Constant(tensor) if half(tensor.element) => {
-                *tensor = widened(tensor);
-                buffer.element = tensor.element;
-            }
-            _ => {}
-        }
-    }
+    widen_buffers(program, |role| matches!(role, Role::Temporary | Role::Constant(_)));
     let mut wide = BTreeMap::new();
     let mut copies = Vec::new();
     for (input, interface) in inputs {
@@ -49,8 +38,38 @@ pub fn widen_halves(program: &mut Program, options: &Options, _: &mut Diagnostic
     program.root.steps.splice(0..0, copies);
 }
 
+/// Whether the options leave it to us in which precision 16-bit floats are computed with.
+pub(in crate::passes) fn is_wanted(options: &Options) -> bool {
+    // Where there are no vectors, memory counts more.
+    let plain = options.kernels == Kernels::Reference || options.accuracy == Accuracy::Exact;
+    !plain && options.isa.has_vectors()
+}
+
+/// The same for a program without inputs, whose results become f32 too; `false` where it has more than nests and reshapes.
+pub(in crate::passes) fn widen_all(program: &mut Program) -> bool {
+    if !program.root.steps.iter().all(|step| matches!(step.kind, StepKind::Nest(_) | StepKind::Reshape { .. })) {
+        return false;
+    }
+    let halves: Vec<bool> = program.buffers.iter().map(|buffer| half(buffer.element)).collect();
+    widen_buffers(program, |_| true);
+    drop_roundings(program, &halves);
+    true
+}
+
+/// Gives buffers of some roles the type f32.
+fn widen_buffers(program: &mut Program, has: impl Fn(&Role) -> bool) {
+    for buffer in &mut program.buffers {
+        if half(buffer.element) && has(&buffer.role) {
+            buffer.element = ElementType::F32;
+            if let Role::Constant(tensor) = &mut buffer.role {
+                *tensor = widened(tensor);
+            }
+        }
+    }
+}
+
 /// Whether an element type is a 16-bit float.
-fn half(element: ElementType) -> bool {
+pub(in crate::passes) fn half(element: ElementType) -> bool {
     matches!(element, ElementType::F16 | ElementType::Bf16)
 }
 
@@ -59,7 +78,7 @@ fn is_half(program: &Program, buffer: BufferId) -> bool {
 }
 
 /// Whether any nest does more with 16-bit floats than to move and to convert them.
-fn computes_with_halves(program: &mut Program) -> bool {
+pub(in crate::passes) fn computes_with_halves(program: &mut Program) -> bool {
     let mut computes = false;
     for_each_step(program, &mut |program, step| {
         let StepKind::Nest(nest) = &step.kind else { return };

@@ -1,7 +1,12 @@
 //! The forms of weights as kernels read them: vectors of columns, steps of four products.
-use super::{Compact, Form, STEP, width};
-use crate::math::{ceil_div_usize, floor_div_usize};
+use super::{Compact, STEP, width};
+use crate::math::ceil_div_usize;
 use crate::simd::Simd;
+
+/// 2^23: its last bit is worth 1.
+const WHOLE: f32 = 8_388_608.0;
+/// 2^19: its last bit is worth a sixteenth.
+const SIXTEENTHS: f32 = 524_288.0;
 
 /// How weights lie in a panel.
 pub(super) trait Codes: Copy {
@@ -11,8 +16,13 @@ pub(super) trait Codes: Copy {
     const LINES: usize;
     /// Whether codes are on a grid; else they are the weights.
     const GRID: bool;
+    /// Whether weights are scaled, because a column has several scales; else its sums are.
+    const SCALED: bool = false;
+    /// What is added to the codes of products with even and with odd numbers: powers of two whose last bit is that of a code.
+    /// A code becomes a number by its bits, and a subtraction, which is exact, takes this away together with the zero.
+    const BASES: [f32; 2];
 
-    /// The codes of a vector of columns, for product `i` of a step whose lines are `line` bytes long.
+    /// The codes of a vector of columns plus their base, for product `i` of a step whose lines are `line` bytes long.
     ///
     /// # Safety
     /// So many bytes of every line of the step are valid from `at` on.
@@ -27,6 +37,7 @@ impl Codes for Halves {
     const COLUMN: usize = 2;
     const LINES: usize = STEP;
     const GRID: bool = false;
+    const BASES: [f32; 2] = [0.0; 2];
 
     #[inline(always)]
     unsafe fn load<S: Simd>(s: S, at: *const u8, line: usize, i: usize) -> S::F32 {
@@ -43,11 +54,13 @@ impl Codes for Bytes {
     const COLUMN: usize = 1;
     const LINES: usize = STEP;
     const GRID: bool = true;
+    const BASES: [f32; 2] = [WHOLE; 2];
 
     #[inline(always)]
     unsafe fn load<S: Simd>(s: S, at: *const u8, line: usize, i: usize) -> S::F32 {
         // SAFETY: promised by the caller.
-        s.i32_to_f32(s.u8_to_i32(unsafe { s.load_u8(at.add(i * line)) }))
+        let code = s.u8_to_i32(unsafe { s.load_u8(at.add(i * line)) });
+        s.bits_to_f32(s.or_i32(code, s.splat_i32(WHOLE.to_bits() as i32)))
     }
 }
 
@@ -59,22 +72,39 @@ impl Codes for Nibbles {
     const COLUMN: usize = 1;
     const LINES: usize = STEP / 2;
     const GRID: bool = true;
+    const BASES: [f32; 2] = [WHOLE, SIXTEENTHS];
 
     #[inline(always)]
     unsafe fn load<S: Simd>(s: S, at: *const u8, line: usize, i: usize) -> S::F32 {
         // SAFETY: promised by the caller.
         let pair = s.u8_to_i32(unsafe { s.load_u8(at.add(i / 2 * line)) });
-        s.i32_to_f32(if i.is_multiple_of(2) { s.and_i32(pair, s.splat_i32(15)) } else { s.shr_logical_i32(pair, 4) })
+        let (bits, base) = if i.is_multiple_of(2) { (0x0F, WHOLE) } else { (0xF0, SIXTEENTHS) };
+        s.bits_to_f32(s.or_i32(s.and_i32(pair, s.splat_i32(bits)), s.splat_i32(base.to_bits() as i32)))
+    }
+}
+
+/// Codes in groups, each of which has scales of its own.
+#[derive(Clone, Copy)]
+pub(super) struct Grouped<C>(C);
+
+impl<C: Codes> Codes for Grouped<C> {
+    const COLUMN: usize = C::COLUMN;
+    const LINES: usize = C::LINES;
+    const GRID: bool = C::GRID;
+    const SCALED: bool = true;
+    const BASES: [f32; 2] = C::BASES;
+
+    #[inline(always)]
+    unsafe fn load<S: Simd>(s: S, at: *const u8, line: usize, i: usize) -> S::F32 {
+        // SAFETY: promised by the caller.
+        unsafe { C::load(s, at, line, i) }
     }
 }
 
 /// A panel of compact weights.
 #[derive(Clone, Copy)]
 pub(super) struct Panel {
-    /// Scales and zeros of all groups.
-    grid: *const f32,
-    /// The codes of the first product.
-    codes: *const u8,
+    at: *const u8,
     /// Columns with those that fill the last unit.
     pub width: usize,
     /// Groups of products, and steps of each.
@@ -88,25 +118,27 @@ impl Panel {
     pub fn new(compact: &Compact, w: *const u8, panel: usize) -> Self {
         let (c, width) = (&compact.product, width(&compact.product, panel));
         // All panels before are whole.
-        let start = w.wrapping_add(panel.wrapping_mul(compact.panel_bytes(c.panel)));
-        let (groups, group) = match compact.form {
-            Form::Halves => (1, c.k()),
-            Form::Bytes | Form::Nibbles => (floor_div_usize(c.k(), compact.group), compact.group),
-        };
-        let codes = start.wrapping_add(compact.grid_bytes(width));
-        Panel { grid: start.cast(), codes, width, groups, steps: ceil_div_usize(group, STEP) }
+        let at = w.wrapping_add(panel.wrapping_mul(compact.panel_bytes(c.panel)));
+        Panel { at, width, groups: compact.groups(), steps: ceil_div_usize(compact.group, STEP) }
     }
 
-    /// Scales and zeros of a group, from a column on.
+    /// A group, from a column on.
     #[inline(always)]
-    pub fn grid(&self, group: usize, column: usize) -> (*const f32, *const f32) {
-        let scales = self.grid.wrapping_add(group * 2 * self.width + column);
-        (scales, scales.wrapping_add(self.width))
+    pub fn group<C: Codes>(&self, group: usize, column: usize) -> Group {
+        let (grid, line) = (if C::GRID { self.width * 2 * size_of::<f32>() } else { 0 }, self.width * C::COLUMN);
+        let start = self.at.wrapping_add(group * (grid + self.steps * C::LINES * line));
+        let scales = start.cast::<f32>().wrapping_add(column);
+        Group { scales, zeros: scales.wrapping_add(self.width), codes: start.wrapping_add(grid + column * C::COLUMN), line }
     }
+}
 
-    /// The codes of the first step from a column on, and the length of a line.
-    #[inline(always)]
-    pub fn codes<C: Codes>(&self, column: usize) -> (*const u8, usize) {
-        (self.codes.wrapping_add(column * C::COLUMN), self.width * C::COLUMN)
-    }
+/// The weights of a group of products, from a column on.
+#[derive(Clone, Copy)]
+pub(super) struct Group {
+    pub scales: *const f32,
+    pub zeros: *const f32,
+    /// The codes of the first product.
+    pub codes: *const u8,
+    /// Bytes of a line of codes.
+    pub line: usize,
 }

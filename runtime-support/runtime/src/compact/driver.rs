@@ -1,6 +1,6 @@
 //! Walks batches, blocks of rows, panels and tiles.
 use super::codes::Panel;
-use super::tile::{MOST, Tile, columns, lanes, most_rows, rows};
+use super::tile::{Tile, columns, lanes, most_rows, rows};
 use super::Compact;
 use crate::contraction::Epilogue;
 use crate::contraction::job::{Job, Place};
@@ -74,7 +74,7 @@ impl Block<'_> {
 
     #[inline]
     fn tiles(&self, cx: Cx<'_>) -> Tiles {
-        Tiles { rows: self.rows.len(), most: most_rows(lanes(cx)) }
+        Tiles { rows: self.rows.len(), most: most_rows(lanes(cx), self.compact.form) }
     }
 
     /// Where a tile that begins at row `first` of the block lies.
@@ -142,8 +142,6 @@ impl Block<'_> {
         epilogue: &Epilogue<'_>,
     ) {
         let (c, all, lanes) = (job.c, self.tiles(cx), lanes(cx));
-        let mut sums = [0.0; MOST];
-        let sums = sums.as_mut_ptr();
         for i in 0..panels.len() {
             let at = if cx.is_back() { panels.end - 1 - i } else { panels.start + i };
             let (first, panel) = (at * c.panel, Panel::new(self.compact, self.w, at));
@@ -160,7 +158,7 @@ impl Block<'_> {
                     let (first_row, first_col) = (self.first_row + range.start, first + column);
                     let place = Place { direct, rows: rows.len(), cols: exist, first_row, first_col };
                     let compute = |args: &Args<'_>| {
-                        cx.dispatch(Tile { form: self.compact.form, args, panel, column, rows: rows.len(), sums });
+                        cx.dispatch(Tile { form: self.compact.form, args, panel, column, rows: rows.len() });
                     };
                     // SAFETY: promised by the caller.
                     unsafe { job.tile(cols, args, &place, epilogue.then, compute) };

@@ -27,7 +27,7 @@ const STEP: usize = 4;
 pub enum Form {
     /// As a 16-bit float.
     Halves,
-    /// As `(code - zero) * scale` with a code from 0 to 255.
+    /// As `(code - zero) * scale` with a code from 0 to 255 and a whole zero up to 2^16.
     Bytes,
     /// The same with a code from 0 to 15.
     Nibbles,
@@ -47,37 +47,42 @@ impl Form {
 
 /// A contraction with compact weights. Plain data, so that generated code writes it as a `const`.
 ///
-/// A panel of columns begins with its grid, for every group of products the scales of all columns and then their zeros, as
-/// f32; behind them follow the codes, product by product. Numbers are little-endian.
+/// Of every panel of columns there follow, group by group of products, the scales of all columns, their zeros, both as f32, and
+/// the codes, product by product; without a grid, just the codes. Numbers are little-endian.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Compact {
     /// The contraction. Its batches have the same weights; `panel` is that of the compact weights: 16 or 32.
     pub product: Contraction,
     /// How weights are stored.
     pub form: Form,
-    /// Products of a sum that have one scale: a divisor of their number, and a multiple of 4 unless it is all of them.
+    /// Products of a sum that have one scale: a divisor of their number, and a multiple of 4 unless it is all of them, as it is
+    /// without a grid.
     pub group: usize,
 }
 
 impl Compact {
-    /// Scales of a column.
+    /// Groups of products.
     const fn groups(&self) -> usize {
+        ceil_div_usize(self.product.k(), self.group)
+    }
+
+    /// Bytes of the grid of a group and a panel of so many columns. Saturates.
+    const fn grid_bytes(&self, width: usize) -> usize {
         match self.form {
             Form::Halves => 0,
-            Form::Bytes | Form::Nibbles => ceil_div_usize(self.product.k(), self.group),
+            Form::Bytes | Form::Nibbles => width.saturating_mul(2 * size_of::<f32>()),
         }
     }
 
-    /// Bytes of the grid of a panel of so many columns.
-    const fn grid_bytes(&self, width: usize) -> usize {
-        self.groups().saturating_mul(width).saturating_mul(2 * size_of::<f32>())
+    /// Bytes of a group of products and a panel of so many columns. Saturates.
+    const fn group_bytes(&self, width: usize) -> usize {
+        let (steps, bits) = (ceil_div_usize(self.group, STEP), STEP * self.form.bits());
+        self.grid_bytes(width).saturating_add(steps.saturating_mul(width).saturating_mul(bits / 8))
     }
 
     /// Bytes of a panel of so many columns. Saturates.
     const fn panel_bytes(&self, width: usize) -> usize {
-        let steps = ceil_div_usize(self.product.k(), STEP);
-        let bits = STEP * self.form.bits();
-        self.grid_bytes(width).saturating_add(steps.saturating_mul(width).saturating_mul(bits / 8))
+        self.groups().saturating_mul(self.group_bytes(width))
     }
 
     /// Bytes of the weights. Saturates.
@@ -105,10 +110,10 @@ impl Compact {
     #[must_use]
     pub const fn fits(&self, a: Extent, w_len: usize, scratch_len: usize, out: Extent) -> bool {
         let (c, k) = (&self.product, self.product.k());
-        let whole = self.group == k || self.group.is_multiple_of(STEP) && self.group > 0 && k.is_multiple_of(self.group);
+        let whole = self.group == k || !matches!(self.form, Form::Halves) && self.group.is_multiple_of(STEP) && self.group > 0 && k.is_multiple_of(self.group);
         let shared = c.batches[0].w == 0 && c.batches[1].w == 0;
         matches!(c.panel, 16 | 32)
-            && (whole || matches!(self.form, Form::Halves))
+            && whole
             && (shared || c.batches[0].extent <= 1 && c.batches[1].extent <= 1)
             && self.weights_len() <= w_len
             && self.weights_len() < usize::MAX

@@ -15,27 +15,28 @@ pub fn pack_compact(
     for panel in 0..if c.panel == 0 { 0 } else { ceil_div_usize(c.cols, c.panel) } {
         let (first, width) = (panel * c.panel, width(c, panel));
         let cols = width.min(c.cols - first);
-        let whole = core::mem::take(&mut rest).split_at_mut_checked(compact.panel_bytes(width));
-        let Some((whole, after)) = whole else { return };
-        let Some((grids, codes)) = whole.split_at_mut_checked(compact.grid_bytes(width)) else { return };
-        for (group, floats) in grids.chunks_exact_mut((width * 8).max(1)).enumerate() {
-            let (scales, zeros) = floats.split_at_mut(width * 4);
+        for group in 0..compact.groups() {
+            let whole = core::mem::take(&mut rest).split_at_mut_checked(compact.group_bytes(width));
+            let Some((whole, after)) = whole else { return };
+            let Some((floats, codes)) = whole.split_at_mut_checked(compact.grid_bytes(width)) else { return };
+            let (scales, zeros) = floats.split_at_mut(floats.len() / 2);
             for (i, (scale, zero)) in scales.chunks_exact_mut(4).zip(zeros.chunks_exact_mut(4)).enumerate() {
                 let (s, z) = if i < cols { grid(group, first + i) } else { (0.0, 0.0) };
                 scale.copy_from_slice(&s.to_le_bytes());
                 zero.copy_from_slice(&z.to_le_bytes());
             }
-        }
-        let bytes = (width * STEP * compact.form.bits() / 8).max(1);
-        for (step, lines) in codes.chunks_exact_mut(bytes).enumerate() {
-            for i in (0..STEP).filter(|i| step * STEP + i < k) {
-                let mut buffer = [0u16; 32];
-                let columns = buffer.get_mut(..cols).unwrap_or_default();
-                line(step * STEP + i, first, columns);
-                put(compact.form, lines, width, i, columns);
+            let (bytes, end) = (width * STEP * compact.form.bits() / 8, k.min((group + 1) * compact.group));
+            for (step, lines) in codes.chunks_exact_mut(bytes.max(1)).enumerate() {
+                let product = group * compact.group + step * STEP;
+                for i in (0..STEP).filter(|i| product + i < end) {
+                    let mut buffer = [0u16; 32];
+                    let columns = buffer.get_mut(..cols).unwrap_or_default();
+                    line(product + i, first, columns);
+                    put(compact.form, lines, width, i, columns);
+                }
             }
+            rest = after;
         }
-        rest = after;
     }
 }
 

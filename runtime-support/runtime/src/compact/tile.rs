@@ -2,14 +2,16 @@
 // Register tiles are indexed by constants: iterators over several of them at once hide that.
 #![allow(clippy::needless_range_loop)]
 
-use super::codes::{Bytes, Codes, Halves, Nibbles, Panel};
+use super::codes::{Bytes, Codes, Group, Grouped, Halves, Nibbles, Panel};
 use super::{Form, STEP};
 use crate::contraction::kernel::{Args, LINE, finish};
 use crate::cx::Cx;
 use crate::simd::{Simd, WithSimd};
 
 /// Bytes that are fetched ahead of their use.
-const AHEAD: usize = 2048;
+const AHEAD: usize = 12 * 1024;
+/// Columns of nearly all panels.
+const WIDTH: usize = 32;
 /// Bytes of a cache line.
 const LINE_BYTES: usize = 64;
 /// Vectors of a tile, where the panel has as many.
@@ -29,12 +31,12 @@ pub(super) fn lanes(cx: Cx<'_>) -> usize {
     cx.dispatch(Lanes)
 }
 
-/// Most rows of a tile: with two vectors of columns they leave registers for the weights.
+/// Most rows of a tile: with two vectors of columns they leave registers for the weights, and for the zeros of a grid.
 #[inline]
-pub(super) fn most_rows(lanes: usize) -> usize {
+pub(super) fn most_rows(lanes: usize, form: Form) -> usize {
     match lanes {
         16 => 12,
-        8 => 5,
+        8 if form == Form::Halves => 5,
         _ => 4,
     }
 }
@@ -64,21 +66,18 @@ pub(super) struct Tile<'t> {
     pub panel: Panel,
     pub column: usize,
     pub rows: usize,
-    /// Room for the sums of the tile between two groups.
-    pub sums: *mut f32,
 }
-
-/// Floats of a tile at most.
-pub(super) const MOST: usize = 12 * VECTORS * 16;
 
 impl WithSimd for Tile<'_> {
     type Output = ();
     #[inline(always)]
     fn run<S: Simd>(self, s: S) {
-        match self.form {
-            Form::Halves => self.with::<S, Halves>(s),
-            Form::Bytes => self.with::<S, Bytes>(s),
-            Form::Nibbles => self.with::<S, Nibbles>(s),
+        match (self.form, self.panel.groups > 1) {
+            (Form::Halves, _) => self.with::<S, Halves>(s),
+            (Form::Bytes, false) => self.with::<S, Bytes>(s),
+            (Form::Bytes, true) => self.with::<S, Grouped<Bytes>>(s),
+            (Form::Nibbles, false) => self.with::<S, Nibbles>(s),
+            (Form::Nibbles, true) => self.with::<S, Grouped<Nibbles>>(s),
         }
     }
 }
@@ -117,23 +116,30 @@ impl Tile<'_> {
     unsafe fn tile<S: Simd, C: Codes, const MR: usize, const NV: usize, const SUMS: usize>(&self, s: S) {
         let Some(rows) = self.args.rows.first_chunk::<MR>() else { return };
         let (panel, mut a) = (&self.panel, self.args.a);
-        let (mut codes, line) = panel.codes::<C>(self.column);
-        let (mut lane, mut group) = (0, 0);
-        loop {
-            let (scales, zeros) = panel.grid(group, self.column);
-            let mut sums = [[[s.splat(0.0); NV]; MR]; SUMS];
-            // SAFETY: promised by the caller.
-            unsafe {
+        let (mut lane, mut sums) = (0, [[[s.splat(0.0); NV]; MR]; SUMS]);
+        // SAFETY: promised by the caller.
+        unsafe {
+            for group in 0..panel.groups {
+                let Group { scales, zeros, mut codes, line } = panel.group::<C>(group, self.column);
                 let zero = vectors::<S, C, NV>(s, zeros);
+                // No closures: they may be compiled apart, without the instruction set.
+                let mut zeros = [zero; 2];
+                for (base, zeros) in C::BASES.into_iter().zip(&mut zeros) {
+                    for zero in zeros {
+                        *zero = s.add(*zero, s.splat(base));
+                    }
+                }
+                let scale = vectors::<S, C, NV>(s, scales);
                 for _ in 0..panel.steps {
-                    for ahead in (0..C::LINES * line).step_by(LINE_BYTES) {
+                    for ahead in (0..C::LINES * C::COLUMN * WIDTH).step_by(LINE_BYTES) {
                         s.prefetch(codes.wrapping_add(AHEAD + ahead).cast());
                     }
                     for i in 0..STEP {
                         let mut columns = [s.splat(0.0); NV];
                         for v in 0..NV {
                             let code = C::load(s, codes.wrapping_add(v * S::LANES * C::COLUMN), line, i);
-                            columns[v] = if C::GRID { s.sub(code, zero[v]) } else { code };
+                            columns[v] = if C::GRID { s.sub(code, zeros[i % 2][v]) } else { code };
+                            columns[v] = if C::SCALED { s.mul(columns[v], scale[v]) } else { columns[v] };
                         }
                         for row in 0..MR {
                             let x = s.splat(*a.add(row * LINE + lane + i));
@@ -144,31 +150,26 @@ impl Tile<'_> {
                         }
                     }
                     codes = codes.wrapping_add(C::LINES * line);
+                    if MR == 1 {
+                        a = a.wrapping_add(STEP);
+                        continue;
+                    }
                     lane += STEP;
                     if lane == LINE {
                         (a, lane) = (a.wrapping_add(MR * LINE), 0);
                     }
                 }
-                let scale = vectors::<S, C, NV>(s, scales);
-                let mut total = added::<S, MR, NV, SUMS>(s, &sums);
-                for row in 0..if C::GRID { MR } else { 0 } {
+            }
+            let mut total = added::<S, MR, NV, SUMS>(s, &sums);
+            if C::GRID && !C::SCALED {
+                let scale = vectors::<S, C, NV>(s, panel.group::<C>(0, self.column).scales);
+                for row in &mut total {
                     for v in 0..NV {
-                        let before = self.sums.add((row * NV + v) * S::LANES);
-                        let before = if group > 0 { s.load(before) } else { s.splat(0.0) };
-                        total[row][v] = s.mul_add(scale[v], total[row][v], before);
-                    }
-                }
-                group += 1;
-                if group >= panel.groups {
-                    return finish::<S, MR, NV>(s, self.args, rows, &mut total);
-                }
-                // In memory, where they take no registers while the next group is added.
-                for row in 0..MR {
-                    for v in 0..NV {
-                        s.store(self.sums.add((row * NV + v) * S::LANES), total[row][v]);
+                        row[v] = s.mul(row[v], scale[v]);
                     }
                 }
             }
+            finish::<S, MR, NV>(s, self.args, rows, &mut total);
         }
     }
 }
