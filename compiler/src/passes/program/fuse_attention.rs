@@ -44,6 +44,11 @@ pub fn fuse_attention(program: &mut Program, options: &Options, _: &mut Diagnost
     });
 }
 
+/// What a size is at most.
+fn most(size: &Dim) -> usize {
+    usize::try_from(size.upper_bound()).unwrap_or(0)
+}
+
 /// The step that alone writes f32 memory which only steps of this block read.
 fn writer(block: &Block, buffer: BufferId) -> Option<usize> {
     let owner = block.program.buffer(block.storage(buffer));
@@ -71,12 +76,13 @@ fn written(program: &mut Program, found: &form::Found, vectors: bool, masks: &mu
     let seen = causal::find(program, &mut scores, masks);
     let scale = scores::simplify(program, &mut scores, seen);
     let sizes = &found.sizes;
-    let blocks = |height: usize| ((sizes.rows + height / 2) / height).max(1);
-    let height = sizes.rows.div_ceil(blocks(if vectors { HEIGHT } else { LOW })).max(1);
-    let slot = runtime::Attention::slot_len(sizes.keys, sizes.depth, sizes.cols, sizes.panel, height);
+    let [batches, rows, keys] = [&sizes.batches, &sizes.rows, &sizes.keys].map(most);
+    let blocks = |height: usize| ((rows + height / 2) / height).max(1);
+    let height = rows.div_ceil(blocks(if vectors { HEIGHT } else { LOW })).max(1);
+    let slot = runtime::Attention::slot_len(keys, sizes.depth, sizes.cols, sizes.panel, height);
     // No more memory than the scores took.
-    let all = sizes.batches.saturating_mul(sizes.rows).saturating_mul(sizes.keys).saturating_mul(2);
-    let units = sizes.batches.saturating_mul(sizes.rows.div_ceil(height));
+    let all = batches.saturating_mul(rows).saturating_mul(keys).saturating_mul(2);
+    let units = batches.saturating_mul(rows.div_ceil(height));
     let slots = if vectors { SLOTS.min(units).min(all / slot.max(1)).max(1) } else { 1 };
     let length = vec![Dim::from(slot.saturating_mul(slots))];
     let scratch = program.add_buffer("attention", ElementType::F32, length, Role::Scratch);

@@ -75,10 +75,10 @@ fn is_addend(program: &Program, kernel: &Kernel, access: &Access) -> bool {
     let address = program.address(access.buffer, &access.index);
     let mut axes = kernel.nest.axes.iter().enumerate().take(kernel.nest.maps);
     program.buffer(access.buffer).element == ElementType::F32
-        && axes.all(|(axis, size)| match (address.coefficient(axis), kernel.parts.get(axis)) {
+        && axes.all(|(axis, size)| match (address.stride(axis), kernel.parts.get(axis)) {
             _ if size.extent.is(1) => true,
-            (Some(stride), Some(Part::Column)) => stride == 1,
-            (Some(stride), _) => stride >= 0,
+            (Some(stride), Some(Part::Column)) => stride.is(1),
+            (Some(stride), _) => stride.range().min >= 0,
             (None, _) => false,
         })
 }
