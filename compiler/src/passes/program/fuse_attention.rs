@@ -2,6 +2,7 @@
 //! never leave the near caches, and need no more memory than those rows.
 
 mod causal;
+mod equal;
 mod form;
 mod scores;
 
@@ -28,12 +29,13 @@ pub fn fuse_attention(program: &mut Program, options: &Options, _: &mut Diagnost
     let fixed = program.fixed_layouts();
     let vectors = options.isa.has_vectors();
     let mut masks = causal::Masks::new();
+    let equal = equal::Equal::of(program);
     for_each_block(program, &mut |program, steps, outside| {
         let mut steps: Vec<Option<Step>> = steps.into_iter().map(Some).collect();
         let (users, names) = (Block::users(program, &steps), Names::of(program, &fixed));
         for last in 0..steps.len() {
             let block = Block { program, steps: &steps, users: &users, names: &names, outside };
-            let Some(mut found) = form::find(&block, last) else { continue };
+            let Some(mut found) = form::find(&block, &equal, last) else { continue };
             found.steps.sort_unstable();
             if block.may_run_last(&found.steps) {
                 let attention = written(program, &found, vectors, &mut masks);

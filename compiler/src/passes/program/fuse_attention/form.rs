@@ -3,6 +3,7 @@
 //! Axes of different nests are the same one where they step over the same elements of what one nest stores and the other loads.
 
 use super::super::join::Block;
+use super::equal::Equal;
 use super::{kernel, writer};
 use crate::dim::{Atom, Dim, product};
 use crate::program::edit::{Nodes, prune, renumber_dim, replace_nodes};
@@ -53,16 +54,18 @@ struct Place {
 /// One axis of the scores that has more than one index.
 struct ScoreAxis {
     part: Part,
+    /// As equal sizes are written.
     extent: Dim,
 }
 
 /// What is known of the scores: their axes, and the place of an axis in other buffers.
-struct Scores {
+struct Scores<'a> {
     axes: Vec<ScoreAxis>,
+    equal: &'a Equal,
 }
 
 /// The attention whose last step this is.
-pub(super) fn find(block: &Block, last: usize) -> Option<Found> {
+pub(super) fn find(block: &Block, equal: &Equal, last: usize) -> Option<Found> {
     let program = block.program;
     let sums = kernel(block, last)?;
     let weights = load(&sums.nest, sums.data)?;
@@ -105,7 +108,7 @@ pub(super) fn find(block: &Block, last: usize) -> Option<Found> {
         return None;
     }
 
-    let (scores, at) = Scores::of(program, kernel)?;
+    let (scores, at) = Scores::of(program, equal, kernel)?;
     let most = scores.reduced(program, largest_nest, ReduceFn::Max, &at)?;
     let powers_axes = scores.axes_of(program, powers, score, &at)?;
     scores.agrees(program, powers, maximum, &powers_axes, &most)?;
@@ -216,31 +219,33 @@ fn are_distinct(strides: &[&Dim]) -> bool {
     distinct.len() == strides.len()
 }
 
-impl Scores {
+impl<'a> Scores<'a> {
     /// The axes of scores and their place in what the kernel stores: batches and rows, and one column axis.
-    fn of(program: &Program, kernel: &Kernel) -> Option<(Scores, Place)> {
+    fn of(program: &Program, equal: &'a Equal, kernel: &Kernel) -> Option<(Self, Place)> {
         let nest = &kernel.nest;
         let stored = place(program, nest, &nest.store)?;
         let (mut axes, mut strides) = (Vec::new(), Vec::new());
         for axis in 0..nest.axes.len() {
             let (extent, part) = (extent(nest, axis)?, *kernel.parts.get(axis)?);
             if axis < nest.maps && !extent.is(1) {
-                axes.push(ScoreAxis { part, extent: extent.clone() });
+                axes.push(ScoreAxis { part, extent: equal.written(extent) });
                 strides.push(stored.strides.get(axis)?.clone());
             }
         }
         let columns = axes.iter().filter(|axis| axis.part == Part::Column).count();
         let ascend = strides.iter().all(|stride| !stride.is(0) && stride.range().min >= 0);
         let fits = columns == 1 && are_distinct(&strides.iter().collect::<Vec<_>>()) && ascend;
-        fits.then_some((Scores { axes }, Place { offset: stored.offset, strides }))
+        fits.then_some((Scores { axes, equal }, Place { offset: stored.offset, strides }))
     }
 
     /// For every axis of the scores, the one of a nest that steps over the same elements in this access.
     fn matching(&self, program: &Program, nest: &Nest, access: &Access, at: &Place) -> Option<Vec<usize>> {
         let found = place(program, nest, access)?;
         let same = |axis: &ScoreAxis, stride: &Dim| {
-            (0..nest.axes.len())
-                .find(|i| extent(nest, *i) == Some(&axis.extent) && found.strides.get(*i) == Some(stride))
+            (0..nest.axes.len()).find(|i| {
+                found.strides.get(*i) == Some(stride)
+                    && extent(nest, *i).is_some_and(|extent| self.equal.written(extent) == axis.extent)
+            })
         };
         let axes: Vec<usize> = self.axes.iter().zip(&at.strides).map(|(a, s)| same(a, s)).collect::<Option<_>>()?;
         (found.offset == at.offset).then_some(axes)
@@ -302,7 +307,7 @@ impl Scores {
             && moving(&along) == order(Part::Column);
         let extents = |list: &[KernelAxis]| product(&list.iter().map(|a| a.extent.clone()).collect::<Vec<_>>());
         let padded = |list: &[KernelAxis]| {
-            let sizes: Vec<Dim> = list.iter().map(|axis| axis.extent.clone()).collect();
+            let sizes: Vec<Dim> = list.iter().map(|axis| self.equal.written(&axis.extent)).collect();
             let mut all = vec![Dim::constant(1); 2usize.saturating_sub(sizes.len())];
             all.extend(sizes);
             all
