@@ -37,15 +37,14 @@ pub fn body(program: &Program, views: &Views, attention: &Attention) -> Result<T
     let (products, weighed) = (descriptor(&scores)?, descriptor(&sums)?);
     let scale = types::constant(Const::F32(attention.scale));
     let [height, slots] = [attention.height, attention.slots].map(Literal::usize_unsuffixed);
-    let seen = match attention.seen.map(Literal::usize_unsuffixed) {
-        Some(keys) => quote!(#keys),
-        None => quote!(rt::Attention::ALL),
-    };
+    let seen = attention.seen.as_ref().map_or(quote!(rt::Attention::ALL), |keys| scores.size(keys));
     let (q, k, v) = (scores.data()?, weights(&scores)?, weights(&sums)?);
     let (scratch, y) = (sums.param(Some(attention.scratch))?, sums.out()?);
     let (q_extent, k_extent, v_extent, y_extent) = (extent(q), extent(k), extent(v), extent(y));
     let len = Literal::usize_unsuffixed(scratch.run());
-    let fixed = is_static(&scores) && is_static(&sums);
+    let fixed = is_static(&scores)
+        && is_static(&sums)
+        && attention.seen.as_ref().is_none_or(|keys| keys.as_const().is_some());
     let proof = (fixed && ![q, k, v].into_iter().any(Param::is_slice)).then(
         || quote!(const { assert!(rt::Attention::fits(&SHAPE, #q_extent, #k_extent, #v_extent, #len, #y_extent)) };),
     );

@@ -1,6 +1,7 @@
 //! Attention as one step: the softmax of products weighs the rows of another operand.
 
 use super::nest::{Node, Scalar};
+use crate::dim::Dim;
 use super::{BufferId, Kernel, Nest};
 
 /// An attention. Its nests hand their results to each other alone, so that only a few rows of them exist at a time, in the
@@ -16,7 +17,7 @@ pub struct Attention {
     /// A factor of every product, before the epilogue of the scores.
     pub scale: f32,
     /// How many keys the first row sees, where every next row sees one more; all where there is no such mask.
-    pub seen: Option<usize>,
+    pub seen: Option<Dim>,
     /// Rows that are computed at once.
     pub height: usize,
     /// Parts that can be computed at the same time.

@@ -76,7 +76,7 @@ fn written(program: &mut Program, found: &form::Found, vectors: bool, masks: &mu
     }
     let mut scores = found.scores.clone();
     let seen = causal::find(program, &mut scores, masks);
-    let scale = scores::simplify(program, &mut scores, seen);
+    let scale = scores::simplify(program, &mut scores, seen.as_ref());
     let sizes = &found.sizes;
     let [batches, rows, keys] = [&sizes.batches, &sizes.rows, &sizes.keys].map(most);
     let blocks = |height: usize| ((rows + height / 2) / height).max(1);
