@@ -184,6 +184,27 @@ fn run_time_strides_have_an_order() {
     assert!(text.contains("row_mut::<16>"), "{text}");
 }
 
+/// Attention over run-time sizes is one step, also where keys and values have sizes of their own that must be equal; of those that
+/// no row sees, no scores are computed.
+#[test]
+fn attention_over_run_time_sizes_is_fused() {
+    let cases = [
+        ("tokens_33", false),
+        ("causal_33", true),
+        ("sequences_3", false),
+        ("biased_2_33", false),
+        ("hidden_2_33", false),
+        ("cache_2_31", false),
+    ];
+    for (case, causal) in cases {
+        let model = root().join(format!("cases/attention_sizes/{case}/model.xml"));
+        let output = compile(&Source::from_path(&model, None).unwrap(), &Options::default()).unwrap();
+        let fused = output.steps.iter().filter(|step| step.kind == "attention").count();
+        assert_eq!(fused, 1, "{case}");
+        assert_eq!(output.text.contains("seen: 1,"), causal, "{case}");
+    }
+}
+
 /// Packed rows are multiplied with wide panels where few columns are left behind the last one.
 #[test]
 fn packed_rows_take_wide_panels() {

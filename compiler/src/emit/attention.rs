@@ -42,9 +42,8 @@ pub fn body(program: &Program, views: &Views, attention: &Attention) -> Result<T
     let (scratch, y) = (sums.param(Some(attention.scratch))?, sums.out()?);
     let (q_extent, k_extent, v_extent, y_extent) = (extent(q), extent(k), extent(v), extent(y));
     let len = Literal::usize_unsuffixed(scratch.run());
-    let fixed = is_static(&scores)
-        && is_static(&sums)
-        && attention.seen.as_ref().is_none_or(|keys| keys.as_const().is_some());
+    let fixed =
+        is_static(&scores) && is_static(&sums) && attention.seen.as_ref().is_none_or(|keys| keys.as_const().is_some());
     let proof = (fixed && ![q, k, v].into_iter().any(Param::is_slice)).then(
         || quote!(const { assert!(rt::Attention::fits(&SHAPE, #q_extent, #k_extent, #v_extent, #len, #y_extent)) };),
     );

@@ -1,8 +1,8 @@
 //! Attention as one step: the softmax of products weighs the rows of another operand.
 
 use super::nest::{Node, Scalar};
-use crate::dim::Dim;
 use super::{BufferId, Kernel, Nest};
+use crate::dim::Dim;
 
 /// An attention. Its nests hand their results to each other alone, so that only a few rows of them exist at a time, in the
 /// working memory.

@@ -9,7 +9,7 @@ mod scores;
 use super::blocks::for_each_block;
 use super::join::{Block, Names, join};
 use crate::diag::Diagnostics;
-use crate::dim::Dim;
+use crate::dim::{Dim, product};
 use crate::element::ElementType;
 use crate::options::Options;
 use crate::program::kernel::{KernelKind, Method};
@@ -83,7 +83,8 @@ fn written(program: &mut Program, found: &form::Found, vectors: bool, masks: &mu
     let height = rows.div_ceil(blocks(if vectors { HEIGHT } else { LOW })).max(1);
     let slot = runtime::Attention::slot_len(keys, sizes.depth, sizes.cols, sizes.panel, height);
     // No more memory than the scores took.
-    let all = batches.saturating_mul(rows).saturating_mul(keys).saturating_mul(2);
+    let scored = product(&[sizes.batches.clone(), sizes.rows.clone(), sizes.keys.clone()]);
+    let all = most(&scored).saturating_mul(2);
     let units = batches.saturating_mul(rows.div_ceil(height));
     let slots = if vectors { SLOTS.min(units).min(all / slot.max(1)).max(1) } else { 1 };
     let length = vec![Dim::from(slot.saturating_mul(slots))];

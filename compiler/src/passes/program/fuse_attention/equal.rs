@@ -25,7 +25,9 @@ impl Equal {
     /// A size, written so that equal ones are the same expression.
     pub(super) fn written(&self, size: &Dim) -> Dim {
         size.substitute(&|atom| match atom {
-            Atom::Variable(variable) => self.0.iter().find(|(other, _)| other == variable).map(|(_, value)| value.clone()),
+            Atom::Variable(variable) => {
+                self.0.iter().find(|(other, _)| other == variable).map(|(_, value)| value.clone())
+            }
             _ => None,
         })
     }
