@@ -184,6 +184,14 @@ fn run_time_strides_have_an_order() {
     assert!(text.contains("row_mut::<16>"), "{text}");
 }
 
+/// A descriptor of extents that are known is no constant where rows lie at distances that are not.
+#[test]
+fn run_time_strides_are_no_constants() {
+    let model = root().join("cases/matmul/first_of_7_rows/model.xml");
+    let text = compile(&Source::from_path(&model, None).unwrap(), &Options::default()).unwrap().text;
+    assert!(text.contains("let shape = rt::Contraction") && !text.contains("const SHAPE"), "{text}");
+}
+
 /// Attention over run-time sizes is one step, also where keys and values have sizes of their own that must be equal; of those that
 /// no row sees, no scores are computed.
 #[test]
