@@ -19,6 +19,27 @@ def encoder():
     return nn.TransformerEncoder(layer, 2, enable_nested_tensor=False)
 
 
+class Decoder(nn.Module):
+    """A layer in which no token sees those behind it."""
+
+    def __init__(self, width=256, heads=4):
+        super().__init__()
+        self.heads, self.first, self.second = heads, nn.LayerNorm(width), nn.LayerNorm(width)
+        self.projections, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
+        self.dense = nn.Sequential(nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width))
+
+    def forward(self, x):
+        parts = self.projections(self.first(x)).chunk(3, 2)
+        q, k, v = (part.unflatten(2, (self.heads, -1)).transpose(1, 2) for part in parts)
+        y = nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+        x = x + self.out(y.transpose(1, 2).flatten(2))
+        return x + self.dense(self.second(x))
+
+
+def decoder():
+    return nn.Sequential(Decoder(), Decoder())
+
+
 class UNet(nn.Module):
     """One step down and one up."""
 
@@ -59,6 +80,7 @@ VARIANTS = {
     "unet_sizes": (UNet, (1, 3, 128, 128), ANY_IMAGE),
     "encoder_tokens": (encoder, TOKENS, "[1,1..128,256]"),
     "encoder_sequences": (encoder, (4, 64, 256), "[1..8,64,256]"),
+    "decoder_tokens": (decoder, (1, 300, 256), "[1,1..512,256]"),
     "lstm_steps": (lstm, STEPS, "[1,1..50,64]"),
 }
 

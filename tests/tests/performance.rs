@@ -184,6 +184,35 @@ fn run_time_strides_have_an_order() {
     assert!(text.contains("row_mut::<16>"), "{text}");
 }
 
+/// A descriptor of extents that are known is no constant where rows lie at distances that are not.
+#[test]
+fn run_time_strides_are_no_constants() {
+    let model = root().join("cases/matmul/first_of_7_rows/model.xml");
+    let text = compile(&Source::from_path(&model, None).unwrap(), &Options::default()).unwrap().text;
+    assert!(text.contains("let shape = rt::Contraction") && !text.contains("const SHAPE"), "{text}");
+}
+
+/// Attention over run-time sizes is one step, also where keys and values have sizes of their own that must be equal; of those that
+/// no row sees, no scores are computed.
+#[test]
+fn attention_over_run_time_sizes_is_fused() {
+    let cases = [
+        ("tokens_33", false),
+        ("causal_33", true),
+        ("sequences_3", false),
+        ("biased_2_33", false),
+        ("hidden_2_33", false),
+        ("cache_2_31", false),
+    ];
+    for (case, causal) in cases {
+        let model = root().join(format!("cases/attention_sizes/{case}/model.xml"));
+        let output = compile(&Source::from_path(&model, None).unwrap(), &Options::default()).unwrap();
+        let fused = output.steps.iter().filter(|step| step.kind == "attention").count();
+        assert_eq!(fused, 1, "{case}");
+        assert_eq!(output.text.contains("seen: 1,"), causal, "{case}");
+    }
+}
+
 /// Packed rows are multiplied with wide panels where few columns are left behind the last one.
 #[test]
 fn packed_rows_take_wide_panels() {

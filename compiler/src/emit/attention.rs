@@ -1,4 +1,5 @@
-//! Attention: one descriptor of both products and the operands that are packed, proved to fit.
+//! Attention: one descriptor of both products and the operands that are packed, proved to fit, or checked by the runtime where
+//! sizes are known only when the model runs.
 
 use super::kernel::{Call, extent, extents, flat_stride, misfit, operands};
 use super::views::{Param, Views};
@@ -36,30 +37,41 @@ pub fn body(program: &Program, views: &Views, attention: &Attention) -> Result<T
     let (products, weighed) = (descriptor(&scores)?, descriptor(&sums)?);
     let scale = types::constant(Const::F32(attention.scale));
     let [height, slots] = [attention.height, attention.slots].map(Literal::usize_unsuffixed);
-    let seen = match attention.seen.map(Literal::usize_unsuffixed) {
-        Some(keys) => quote!(#keys),
-        None => quote!(rt::Attention::ALL),
-    };
+    let seen = attention.seen.as_ref().map_or(quote!(rt::Attention::ALL), |keys| scores.size(keys));
     let (q, k, v) = (scores.data()?, weights(&scores)?, weights(&sums)?);
     let (scratch, y) = (sums.param(Some(attention.scratch))?, sums.out()?);
     let (q_extent, k_extent, v_extent, y_extent) = (extent(q), extent(k), extent(v), extent(y));
     let len = Literal::usize_unsuffixed(scratch.run());
-    let proof = (![q, k, v].into_iter().any(Param::is_slice)).then(
+    let fixed =
+        is_static(&scores) && is_static(&sums) && attention.seen.as_ref().is_none_or(|keys| keys.as_const().is_some());
+    let proof = (fixed && ![q, k, v].into_iter().any(Param::is_slice)).then(
         || quote!(const { assert!(rt::Attention::fits(&SHAPE, #q_extent, #k_extent, #v_extent, #len, #y_extent)) };),
     );
     let (before, scored) = scored(&scores)?;
     let (setup, finished) = epilogue::tokens(&sums)?;
     let [q, k, v, y, scratch] = [q, k, v, y, scratch].map(|param| &param.name);
+    let value = quote!(rt::Attention {
+        scores: #products, keys: #keys, scale: #scale, sums: #weighed, values: #values,
+        seen: #seen, height: #height, slots: #slots
+    });
+    let (bind, shape) = match fixed {
+        true => (quote!(const SHAPE: rt::Attention = #value; #proof), quote!(SHAPE)),
+        false => (quote!(let shape = #value;), quote!(shape)),
+    };
     Ok(quote! {
-        const SHAPE: rt::Attention = rt::Attention {
-            scores: #products, keys: #keys, scale: #scale, sums: #weighed, values: #values,
-            seen: #seen, height: #height, slots: #slots
-        };
-        #proof
+        #bind
         #before
         #setup
-        SHAPE.run(cx, #q.src(), #k.src(), #v.src(), &mut *#scratch, #y.dst(), #scored, #finished);
+        #shape.run(cx, #q.src(), #k.src(), #v.src(), &mut *#scratch, #y.dst(), #scored, #finished);
     })
+}
+
+/// Whether the descriptor of a product, and where its packed operand lies, is known now.
+fn is_static(call: &Call) -> bool {
+    let d = &call.description;
+    let axes = d.batches.iter().chain(&d.columns).chain(&d.taps).chain(&d.depth);
+    let strides = axes.map(|axis| &axis.strides.weights);
+    call.is_static() && strides.chain([&d.weights_offset]).all(|size| size.as_const().is_some())
 }
 
 /// The epilogue of the scores; a closure gets a name of its own.
@@ -86,18 +98,19 @@ fn weights<'a>(call: &Call<'a>) -> Result<&'a Param, Diagnostic> {
 /// Where the operand that is packed lies.
 fn matrix(call: &Call) -> Result<TokenStream, Diagnostic> {
     let d = &call.description;
-    let known = |dim: &Dim| dim.as_usize().ok_or_else(|| misfit("an operand lies at a place that is not constant"));
+    let known = |dim: &Dim| match dim.range().min {
+        0.. => Ok(call.size(dim)),
+        _ => Err(misfit("an operand lies before its memory")),
+    };
     let flat = |axes: Vec<&KernelAxis>| {
         let stride = flat_stride(&axes).ok_or_else(|| misfit("an operand is no matrix"))?;
         known(&stride)
     };
-    let mut batches = [0; 2];
+    let mut batches = [quote!(0), quote!(0)];
     for (slot, axis) in batches.iter_mut().rev().zip(d.batches.iter().rev()) {
         *slot = known(&axis.strides.weights)?;
     }
     let (offset, k) = (known(&d.weights_offset)?, flat(d.taps.iter().chain(&d.depth).collect())?);
     let n = flat(d.columns.iter().collect())?;
-    let [b0, b1] = batches.map(Literal::usize_unsuffixed);
-    let [offset, k, n] = [offset, k, n].map(Literal::usize_unsuffixed);
-    Ok(quote!(rt::Matrix { offset: #offset, batches: [#b0, #b1], k: #k, n: #n }))
+    Ok(quote!(rt::Matrix { offset: #offset, batches: [#(#batches),*], k: #k, n: #n }))
 }

@@ -5,7 +5,9 @@ use super::{dims::Scope, epilogue};
 use crate::diag::Diagnostic;
 use crate::dim::{Dim, product};
 use crate::program::Shape;
-use crate::program::kernel::{Compact, Description, KernelAxis, KernelKind, Method, WindowBound, WindowOp, Winograd};
+use crate::program::kernel::{
+    Compact, Description, KernelAxis, KernelKind, Method, Strides, WindowBound, WindowOp, Winograd,
+};
 use crate::program::{BufferId, Kernel, Program};
 use include_ir_runtime::__private::v1::Form;
 use proc_macro2::{Literal, TokenStream};
@@ -142,7 +144,7 @@ impl<'a> Call<'a> {
         }
     }
 
-    fn size(&self, dim: &Dim) -> TokenStream {
+    pub fn size(&self, dim: &Dim) -> TokenStream {
         self.scope.index(dim)
     }
 
@@ -243,11 +245,15 @@ impl<'a> Call<'a> {
         Ok(quote!([#(#found),*]))
     }
 
+    /// Whether nothing of the descriptor depends on run-time sizes.
     pub fn is_static(&self) -> bool {
-        self.kernel.nest.axes.iter().all(|axis| axis.extent.as_const().is_some())
-            && [&self.description.data_offset, &self.description.out_offset, &self.description.residual_offset]
-                .iter()
-                .all(|offset| offset.as_const().is_some())
+        let d = &self.description;
+        let known = |axis: &KernelAxis| {
+            let Strides { data, out, residual, bias, .. } = &axis.strides;
+            [&axis.extent, data, out, residual, bias].into_iter().all(|size| size.as_const().is_some())
+        };
+        d.batches.iter().chain(&d.rows).chain(&d.taps).chain(&d.depth).chain(&d.columns).all(known)
+            && [&d.data_offset, &d.out_offset, &d.residual_offset].iter().all(|offset| offset.as_const().is_some())
     }
 
     pub fn param(&self, buffer: Option<BufferId>) -> Result<&Param, Diagnostic> {

@@ -2,6 +2,7 @@
 
 use super::nest::{Node, Scalar};
 use super::{BufferId, Kernel, Nest};
+use crate::dim::Dim;
 
 /// An attention. Its nests hand their results to each other alone, so that only a few rows of them exist at a time, in the
 /// working memory.
@@ -16,7 +17,7 @@ pub struct Attention {
     /// A factor of every product, before the epilogue of the scores.
     pub scale: f32,
     /// How many keys the first row sees, where every next row sees one more; all where there is no such mask.
-    pub seen: Option<usize>,
+    pub seen: Option<Dim>,
     /// Rows that are computed at once.
     pub height: usize,
     /// Parts that can be computed at the same time.

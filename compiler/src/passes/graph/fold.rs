@@ -5,14 +5,14 @@
 
 use crate::diag::{Diagnostic, Diagnostics, codes};
 use crate::dim::product;
-use crate::fact::{Fact, Value};
 use crate::element::ElementType;
+use crate::fact::{Fact, Value};
 use crate::graph::{Graph, Node, ValueId};
 use crate::lower::{check_result, lower_node};
 use crate::options::Options;
 use crate::passes::program::widen_halves::{computes_with_halves, half, is_wanted, widen_all};
-use crate::program::{Program, Role};
 use crate::program::interpret::interpret;
+use crate::program::{Program, Role};
 use crate::tensor::Tensor;
 use include_ir_runtime::__private::v1::cast;
 use std::collections::BTreeMap;

@@ -2,13 +2,14 @@
 //! never leave the near caches, and need no more memory than those rows.
 
 mod causal;
+mod equal;
 mod form;
 mod scores;
 
 use super::blocks::for_each_block;
 use super::join::{Block, Names, join};
 use crate::diag::Diagnostics;
-use crate::dim::Dim;
+use crate::dim::{Dim, product};
 use crate::element::ElementType;
 use crate::options::Options;
 use crate::program::kernel::{KernelKind, Method};
@@ -28,12 +29,13 @@ pub fn fuse_attention(program: &mut Program, options: &Options, _: &mut Diagnost
     let fixed = program.fixed_layouts();
     let vectors = options.isa.has_vectors();
     let mut masks = causal::Masks::new();
+    let equal = equal::Equal::of(program);
     for_each_block(program, &mut |program, steps, outside| {
         let mut steps: Vec<Option<Step>> = steps.into_iter().map(Some).collect();
         let (users, names) = (Block::users(program, &steps), Names::of(program, &fixed));
         for last in 0..steps.len() {
             let block = Block { program, steps: &steps, users: &users, names: &names, outside };
-            let Some(mut found) = form::find(&block, last) else { continue };
+            let Some(mut found) = form::find(&block, &equal, last) else { continue };
             found.steps.sort_unstable();
             if block.may_run_last(&found.steps) {
                 let attention = written(program, &found, vectors, &mut masks);
@@ -42,6 +44,11 @@ pub fn fuse_attention(program: &mut Program, options: &Options, _: &mut Diagnost
         }
         steps.into_iter().flatten().collect()
     });
+}
+
+/// What a size is at most.
+fn most(size: &Dim) -> usize {
+    usize::try_from(size.upper_bound()).unwrap_or(0)
 }
 
 /// The step that alone writes f32 memory which only steps of this block read.
@@ -69,14 +76,16 @@ fn written(program: &mut Program, found: &form::Found, vectors: bool, masks: &mu
     }
     let mut scores = found.scores.clone();
     let seen = causal::find(program, &mut scores, masks);
-    let scale = scores::simplify(program, &mut scores, seen);
+    let scale = scores::simplify(program, &mut scores, seen.as_ref());
     let sizes = &found.sizes;
-    let blocks = |height: usize| ((sizes.rows + height / 2) / height).max(1);
-    let height = sizes.rows.div_ceil(blocks(if vectors { HEIGHT } else { LOW })).max(1);
-    let slot = runtime::Attention::slot_len(sizes.keys, sizes.depth, sizes.cols, sizes.panel, height);
+    let [batches, rows, keys] = [&sizes.batches, &sizes.rows, &sizes.keys].map(most);
+    let blocks = |height: usize| ((rows + height / 2) / height).max(1);
+    let height = rows.div_ceil(blocks(if vectors { HEIGHT } else { LOW })).max(1);
+    let slot = runtime::Attention::slot_len(keys, sizes.depth, sizes.cols, sizes.panel, height);
     // No more memory than the scores took.
-    let all = sizes.batches.saturating_mul(sizes.rows).saturating_mul(sizes.keys).saturating_mul(2);
-    let units = sizes.batches.saturating_mul(sizes.rows.div_ceil(height));
+    let scored = product(&[sizes.batches.clone(), sizes.rows.clone(), sizes.keys.clone()]);
+    let all = most(&scored).saturating_mul(2);
+    let units = batches.saturating_mul(rows.div_ceil(height));
     let slots = if vectors { SLOTS.min(units).min(all / slot.max(1)).max(1) } else { 1 };
     let length = vec![Dim::from(slot.saturating_mul(slots))];
     let scratch = program.add_buffer("attention", ElementType::F32, length, Role::Scratch);

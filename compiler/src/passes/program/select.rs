@@ -48,7 +48,8 @@ pub fn select_kernels(program: &mut Program, options: &Options, _: &mut Diagnost
         if let StepKind::Nest(nest) = &step.kind
             && let Some((contraction, tile)) = found.next()
         {
-            let packed = contraction.and_then(|contraction| contraction.packed(program, (panel, vectors, filtering), tile));
+            let packed =
+                contraction.and_then(|contraction| contraction.packed(program, (panel, vectors, filtering), tile));
             if let Some(kernel) = packed.or_else(|| window(program, nest, vectors)) {
                 step.kind = StepKind::Kernel(Box::new(kernel));
             }

@@ -51,8 +51,9 @@ pub(super) unsafe fn run(
 ) {
     let (scored, summed) = (shape.scored(), shape.summed());
     let cx = parts::context(&summed, cx);
-    let height = shape.height.min(BLOCK);
-    let blocks = ceil_div_usize(scored.m(), height);
+    // As few blocks as there may be, of nearly equal heights: the rows may be fewer than the height was chosen for.
+    let blocks = ceil_div_usize(scored.m(), shape.height.min(BLOCK));
+    let height = ceil_div_usize(scored.m(), blocks);
     let units = scored.batches[0].extent.saturating_mul(scored.batches[1].extent).saturating_mul(blocks);
     let products = scored.k().saturating_add(summed.cols).saturating_mul(scored.cols).saturating_mul(height);
     let count = cx.parts(units.saturating_mul(products), WORK).min(shape.slots).min(units);

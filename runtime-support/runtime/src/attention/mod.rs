@@ -150,6 +150,10 @@ impl Attention {
                 && epilogue.residual.is_none_or(|residual| c.fits_residual(residual.extent()))
         };
         let operands = self.fits(q.extent(), k.extent(), v.extent(), scratch.len(), out.extent());
+        if self.scores.cols == 0 {
+            // Sums of no values are 0, before what happens to them.
+            return self.summed().run(cx, Src::from_slice(scratch), &[], out, finished);
+        }
         if self.is_empty() || !operands || !fits(self.scored(), &scored) || !fits(self.summed(), &finished) {
             return;
         }

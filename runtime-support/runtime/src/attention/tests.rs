@@ -84,6 +84,9 @@ fn results_are_those_of_the_definition() {
         (2, 70, 260, 17, 33, 24, 8),
         (1, 21, 33, 8, 32, 9, 2),
         (1, 21, 33, 8, 16, 21, 1),
+        // Fewer rows than at once, or a few more.
+        (2, 5, 9, 8, 8, 64, 8),
+        (2, 65, 9, 8, 8, 64, 8),
     ];
     let seen = [Attention::ALL, 1, 40];
     for ((heads, rows, keys, depth, cols, height, slots), seen) in
@@ -131,4 +134,23 @@ fn what_does_not_fit_is_not_computed() {
     let mut other = shape;
     other.sums.rows[3].extent = 5;
     assert!(!other.fits(q, k, v, scratch, out));
+}
+
+/// Sizes that are known when the model runs may be 0.
+#[test]
+fn nothing_weighs_nothing() {
+    let case = |heads, rows, keys| Case { heads, rows, keys, depth: 4, cols: 8, height: 4, slots: 2, seen: 1 };
+    let full = case(2, 6, 9).shape();
+    for (heads, rows, keys) in [(2, 6, 0), (2, 0, 9), (0, 6, 9), (0, 0, 0), (2, 0, 0)] {
+        let shape = case(heads, rows, keys).shape();
+        let (mut scratch, mut out) = (vec![f32::NAN; full.scratch_len()], vec![7.0; 2 * 6 * 8]);
+        let [q, k, v] = [6 * 8, 9 * 8, 9 * 16].map(|len| vec![1.0; len]);
+        for cx in Isa::ALL.into_iter().filter_map(Cx::with_isa) {
+            let [q, k, v] = [&q, &k, &v].map(|x| Src::from_slice(x));
+            let add = Epilogue { bias: Some(&[3.0; 8]), ..Epilogue::NONE };
+            shape.run(cx, q, k, v, &mut scratch, Dst::from_slice(&mut out), Epilogue::NONE, add);
+            let (written, rest) = out.split_at(heads * rows * 8);
+            assert!(written.iter().all(|x| *x == 3.0) && rest.iter().all(|x| *x == 7.0), "{heads} x {rows} x {keys}");
+        }
+    }
 }

@@ -128,7 +128,12 @@ impl Panel {
         let (grid, line) = (if C::GRID { self.width * 2 * size_of::<f32>() } else { 0 }, self.width * C::COLUMN);
         let start = self.at.wrapping_add(group * (grid + self.steps * C::LINES * line));
         let scales = start.cast::<f32>().wrapping_add(column);
-        Group { scales, zeros: scales.wrapping_add(self.width), codes: start.wrapping_add(grid + column * C::COLUMN), line }
+        Group {
+            scales,
+            zeros: scales.wrapping_add(self.width),
+            codes: start.wrapping_add(grid + column * C::COLUMN),
+            line,
+        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! Walks batches, blocks of rows, panels and tiles.
+use super::Compact;
 use super::codes::Panel;
 use super::tile::{Tile, columns, lanes, most_rows, rows};
-use super::Compact;
 use crate::contraction::Epilogue;
 use crate::contraction::job::{Job, Place};
 use crate::contraction::kernel::{Args, LINE};
@@ -41,7 +41,8 @@ pub(super) unsafe fn run(
                 let n = BLOCK.min(c.m() - first_row);
                 fill(c, &mut block, first_row, n);
                 let rows = block.get(..n).unwrap_or_default();
-                let packed = Block { compact, batch: [b0, b1], rows, first_row, at: scratch.as_mut_ptr(), w: w.as_ptr() };
+                let packed =
+                    Block { compact, batch: [b0, b1], rows, first_row, at: scratch.as_mut_ptr(), w: w.as_ptr() };
                 // SAFETY: promised by the caller; the working memory takes a block of rows.
                 unsafe {
                     packed.pack(cx, &shared);

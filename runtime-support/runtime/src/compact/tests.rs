@@ -1,8 +1,8 @@
 //! Compact weights against the contraction with the numbers that they stand for; hostile descriptors do nothing.
 extern crate std;
 use super::*;
-use crate::contraction::Tile;
 use crate::cast::{f16_bits_to_f32, f32_to_f16_bits};
+use crate::contraction::Tile;
 use crate::contraction::tests::Random;
 use crate::contraction::{Bound, RowAxis, Tap, packed_len};
 use crate::isa::Isa;
@@ -34,9 +34,14 @@ impl Case {
             .collect();
         let mut bytes = vec![0; compact.weights_len()];
         let at = |g: usize, n: usize| g * cols + n;
-        pack_compact(&compact, &mut bytes, |g, n| (scales[at(g, n)], zeros[at(g, n)]), |row, first, line| {
-            line.copy_from_slice(&codes[row * cols + first..][..line.len()]);
-        });
+        pack_compact(
+            &compact,
+            &mut bytes,
+            |g, n| (scales[at(g, n)], zeros[at(g, n)]),
+            |row, first, line| {
+                line.copy_from_slice(&codes[row * cols + first..][..line.len()]);
+            },
+        );
         let mut floats = vec![0.0; packed_len(cols, k, c.panel)];
         crate::contraction::pack(cols, k, c.panel, &mut floats, |row, n| match form {
             Form::Halves => f16_bits_to_f32(codes[row * cols + n]),
@@ -121,7 +126,12 @@ fn batches_share_their_weights() {
     for m in [2, 7] {
         let (k, cols) = (24, 40);
         let row = RowAxis { extent: m, a: k as isize, out: cols, residual: 0 };
-        let batch = crate::contraction::Batch { extent: 3, a: (m * k) as isize, out: m * cols, ..crate::contraction::Batch::ONE };
+        let batch = crate::contraction::Batch {
+            extent: 3,
+            a: (m * k) as isize,
+            out: m * cols,
+            ..crate::contraction::Batch::ONE
+        };
         let batches = [batch, crate::contraction::Batch::ONE];
         let rows = [row, RowAxis::ONE, RowAxis::ONE, RowAxis::ONE];
         let c = Contraction { depth: k, cols, rows, batches, panel: 32, ..Contraction::NEW };

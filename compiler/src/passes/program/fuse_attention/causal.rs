@@ -45,9 +45,12 @@ pub(super) struct Causal {
 }
 
 /// How many keys the first row sees, if not all. A mask that says nothing else is written as `column < row + keys`.
-pub(super) fn find(program: &Program, kernel: &mut Kernel, masks: &mut Masks) -> Option<usize> {
+pub(super) fn find(program: &Program, kernel: &mut Kernel, masks: &mut Masks) -> Option<Dim> {
     let nest = &kernel.nest;
     let (row, column) = (axis(kernel, Part::Row)?, axis(kernel, Part::Column)?);
+    if [row, column].iter().any(|axis| nest.axes[*axis].extent.as_const().is_none()) {
+        return selected(nest, row, column);
+    }
     let extents: Vec<Dim> = nest.axes.iter().map(|axis| axis.extent.clone()).collect();
     let nodes = nest.needed(&[nest.result]).into_iter().filter_map(|i| Some((i, nest.nodes.get(i)?.clone()))).collect();
     let scores = (nodes, extents, [row, column]);
@@ -58,13 +61,44 @@ pub(super) fn find(program: &Program, kernel: &mut Kernel, masks: &mut Masks) ->
         found
     })?;
     if let Some(neutral) = neutral(nest, &found.settled) {
-        write(kernel, &neutral, seen(row, column, found.keys));
+        write(kernel, &neutral, seen(row, column, &Dim::from(found.keys)));
     }
-    Some(found.keys)
+    Some(Dim::from(found.keys))
+}
+
+/// How many keys the first row sees of a number that is known when the model runs: the last node selects scores where
+/// `column <= row + keys - 1`, perhaps among other conditions.
+fn selected(nest: &Nest, row: usize, column: usize) -> Option<Dim> {
+    let node = |at: Node| nest.nodes.get(at as usize);
+    let Scalar::Select(condition, _, otherwise) = node(nest.result)? else { return None };
+    if node(*otherwise) != Some(&Scalar::Const(Const::F32(f32::NEG_INFINITY))) {
+        return None;
+    }
+    let mut conditions = vec![*condition];
+    let mut next = 0;
+    while let Some(condition) = conditions.get(next) {
+        match node(*condition)? {
+            Scalar::Binary(Binary::And, a, b) => {
+                let new = [*a, *b].into_iter().filter(|at| !conditions.contains(at)).collect::<Vec<_>>();
+                conditions.extend(new);
+            }
+            Scalar::Binary(Binary::Le, a, b) => {
+                if let (Some(Scalar::Index(a)), Some(Scalar::Index(b))) = (node(*a), node(*b)) {
+                    let more = b.clone() - a + &Dim::axis(column) - &Dim::axis(row);
+                    if !more.is_index() && more.range().min >= 0 {
+                        return Some(more + 1);
+                    }
+                }
+            }
+            _ => {}
+        }
+        next += 1;
+    }
+    None
 }
 
 /// Whether this node is the mask that `find` writes.
-pub(super) fn is_mask(kernel: &Kernel, condition: Node, keys: usize) -> bool {
+pub(super) fn is_mask(kernel: &Kernel, condition: Node, keys: &Dim) -> bool {
     let nest = &kernel.nest;
     let (Some(row), Some(column)) = (axis(kernel, Part::Row), axis(kernel, Part::Column)) else { return false };
     let node = |at: Node| nest.nodes.get(at as usize);
@@ -73,9 +107,8 @@ pub(super) fn is_mask(kernel: &Kernel, condition: Node, keys: usize) -> bool {
 }
 
 /// What is at most the other where a row sees a key.
-fn seen(row: usize, column: usize, keys: usize) -> [Scalar; 2] {
-    let last = Dim::axis(row) + &Dim::from(keys.saturating_sub(1));
-    [Scalar::Index(Dim::axis(column)), Scalar::Index(last)]
+fn seen(row: usize, column: usize, keys: &Dim) -> [Scalar; 2] {
+    [Scalar::Index(Dim::axis(column)), Scalar::Index(Dim::axis(row) + keys - 1)]
 }
 
 /// The only axis of this part with more than one index.

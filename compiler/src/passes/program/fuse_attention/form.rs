@@ -3,8 +3,9 @@
 //! Axes of different nests are the same one where they step over the same elements of what one nest stores and the other loads.
 
 use super::super::join::Block;
+use super::equal::Equal;
 use super::{kernel, writer};
-use crate::dim::{Dim, product};
+use crate::dim::{Atom, Dim, product};
 use crate::program::edit::{Nodes, prune, renumber_dim, replace_nodes};
 use crate::program::kernel::{Kernel, KernelAxis, KernelKind, Part};
 use crate::program::nest::{Access, Binary, Const, Nest, Node, ReduceFn, Scalar, Unary};
@@ -34,11 +35,11 @@ enum Division {
     Behind(Node, Vec<Option<usize>>),
 }
 
-/// Numbers of an attention.
+/// Numbers of an attention; some may be known only when the model runs.
 pub(super) struct Sizes {
-    pub batches: usize,
-    pub rows: usize,
-    pub keys: usize,
+    pub batches: Dim,
+    pub rows: Dim,
+    pub keys: Dim,
     pub depth: usize,
     pub cols: usize,
     pub panel: usize,
@@ -46,23 +47,25 @@ pub(super) struct Sizes {
 
 /// Where an access lies: the address at index 0 and the step of every axis.
 struct Place {
-    offset: i64,
-    strides: Vec<i64>,
+    offset: Dim,
+    strides: Vec<Dim>,
 }
 
 /// One axis of the scores that has more than one index.
 struct ScoreAxis {
     part: Part,
-    extent: i64,
+    /// As equal sizes are written.
+    extent: Dim,
 }
 
 /// What is known of the scores: their axes, and the place of an axis in other buffers.
-struct Scores {
+struct Scores<'a> {
     axes: Vec<ScoreAxis>,
+    equal: &'a Equal,
 }
 
 /// The attention whose last step this is.
-pub(super) fn find(block: &Block, last: usize) -> Option<Found> {
+pub(super) fn find(block: &Block, equal: &Equal, last: usize) -> Option<Found> {
     let program = block.program;
     let sums = kernel(block, last)?;
     let weights = load(&sums.nest, sums.data)?;
@@ -105,7 +108,7 @@ pub(super) fn find(block: &Block, last: usize) -> Option<Found> {
         return None;
     }
 
-    let (scores, at) = Scores::of(program, kernel)?;
+    let (scores, at) = Scores::of(program, equal, kernel)?;
     let most = scores.reduced(program, largest_nest, ReduceFn::Max, &at)?;
     let powers_axes = scores.axes_of(program, powers, score, &at)?;
     scores.agrees(program, powers, maximum, &powers_axes, &most)?;
@@ -194,46 +197,55 @@ fn division(sums: &Kernel) -> Option<(Node, Node)> {
 }
 
 fn place(program: &Program, nest: &Nest, access: &Access) -> Option<Place> {
-    let mut offset = program.address(access.buffer, &access.index);
-    let mut strides = Vec::with_capacity(nest.axes.len());
-    for axis in 0..nest.axes.len() {
-        strides.push(offset.coefficient(axis)?);
-        offset = offset.without(axis);
-    }
-    Some(Place { offset: offset.as_const()?, strides })
+    let address = program.address(access.buffer, &access.index);
+    let strides = (0..nest.axes.len()).map(|axis| address.stride(axis)).collect::<Option<_>>()?;
+    let offset = address.substitute(&|atom| matches!(atom, Atom::Axis(_)).then_some(Dim::constant(0)));
+    (!offset.is_index()).then_some(Place { offset, strides })
 }
 
-fn extent(nest: &Nest, axis: usize) -> Option<i64> {
-    nest.axes.get(axis)?.extent.as_const().filter(|extent| *extent > 0)
+/// How often an axis runs: a number, or a size that is known before the step runs.
+fn extent(nest: &Nest, axis: usize) -> Option<&Dim> {
+    nest.axes.get(axis).map(|axis| &axis.extent).filter(|extent| !extent.is_index() && extent.upper_bound() > 0)
 }
 
-impl Scores {
+fn is_one(nest: &Nest, axis: usize) -> bool {
+    extent(nest, axis).is_some_and(|extent| extent.is(1))
+}
+
+fn are_distinct(strides: &[&Dim]) -> bool {
+    let mut distinct = strides.to_vec();
+    distinct.sort_unstable();
+    distinct.dedup();
+    distinct.len() == strides.len()
+}
+
+impl<'a> Scores<'a> {
     /// The axes of scores and their place in what the kernel stores: batches and rows, and one column axis.
-    fn of(program: &Program, kernel: &Kernel) -> Option<(Scores, Place)> {
+    fn of(program: &Program, equal: &'a Equal, kernel: &Kernel) -> Option<(Self, Place)> {
         let nest = &kernel.nest;
         let stored = place(program, nest, &nest.store)?;
         let (mut axes, mut strides) = (Vec::new(), Vec::new());
         for axis in 0..nest.axes.len() {
             let (extent, part) = (extent(nest, axis)?, *kernel.parts.get(axis)?);
-            if axis < nest.maps && extent > 1 {
-                axes.push(ScoreAxis { part, extent });
-                strides.push(*stored.strides.get(axis)?);
+            if axis < nest.maps && !extent.is(1) {
+                axes.push(ScoreAxis { part, extent: equal.written(extent) });
+                strides.push(stored.strides.get(axis)?.clone());
             }
         }
         let columns = axes.iter().filter(|axis| axis.part == Part::Column).count();
-        let mut distinct = strides.clone();
-        distinct.sort_unstable();
-        distinct.dedup();
-        let fits = columns == 1 && distinct.len() == axes.len() && distinct.first().is_none_or(|stride| *stride > 0);
-        fits.then_some((Scores { axes }, Place { offset: stored.offset, strides }))
+        let ascend = strides.iter().all(|stride| !stride.is(0) && stride.range().min >= 0);
+        let fits = columns == 1 && are_distinct(&strides.iter().collect::<Vec<_>>()) && ascend;
+        fits.then_some((Scores { axes, equal }, Place { offset: stored.offset, strides }))
     }
 
     /// For every axis of the scores, the one of a nest that steps over the same elements in this access.
     fn matching(&self, program: &Program, nest: &Nest, access: &Access, at: &Place) -> Option<Vec<usize>> {
         let found = place(program, nest, access)?;
-        let same = |axis: &ScoreAxis, stride: &i64| {
-            (0..nest.axes.len())
-                .find(|i| extent(nest, *i) == Some(axis.extent) && found.strides.get(*i) == Some(stride))
+        let same = |axis: &ScoreAxis, stride: &Dim| {
+            (0..nest.axes.len()).find(|i| {
+                found.strides.get(*i) == Some(stride)
+                    && extent(nest, *i).is_some_and(|extent| self.equal.written(extent) == axis.extent)
+            })
         };
         let axes: Vec<usize> = self.axes.iter().zip(&at.strides).map(|(a, s)| same(a, s)).collect::<Option<_>>()?;
         (found.offset == at.offset).then_some(axes)
@@ -243,18 +255,15 @@ impl Scores {
     fn axes_of(&self, program: &Program, nest: &Nest, access: &Access, at: &Place) -> Option<Vec<usize>> {
         let axes = self.matching(program, nest, access, at)?;
         let others = (0..nest.axes.len()).filter(|axis| !axes.contains(axis));
-        others.into_iter().all(|axis| extent(nest, axis) == Some(1)).then_some(axes)
+        others.into_iter().all(|axis| is_one(nest, axis)).then_some(axes)
     }
 
     /// Where a nest with these axes stores its result.
     fn stored(&self, program: &Program, nest: &Nest, axes: &[usize]) -> Option<Place> {
         let stored = place(program, nest, &nest.store)?;
-        let strides: Vec<i64> = axes.iter().map(|axis| stored.strides.get(*axis).copied()).collect::<Option<_>>()?;
-        let mut distinct: Vec<i64> = strides.iter().copied().filter(|stride| *stride != 0).collect();
-        let count = distinct.len();
-        distinct.sort_unstable();
-        distinct.dedup();
-        (distinct.len() == count).then_some(Place { offset: stored.offset, strides })
+        let strides: Vec<Dim> = axes.iter().map(|axis| stored.strides.get(*axis).cloned()).collect::<Option<_>>()?;
+        let moving: Vec<&Dim> = strides.iter().filter(|stride| !stride.is(0)).collect();
+        are_distinct(&moving).then_some(Place { offset: stored.offset, strides })
     }
 
     /// Where a nest stores the reduction of the rows of what lies at a place, and nothing but that.
@@ -269,9 +278,9 @@ impl Scores {
     /// Whether a nest with these axes loads, for every row, what was stored for it at a place.
     fn agrees(&self, program: &Program, nest: &Nest, access: &Access, axes: &[usize], at: &Place) -> Option<()> {
         let found = place(program, nest, access)?;
-        let steps = |axis: usize| axes.iter().position(|a| *a == axis).and_then(|i| at.strides.get(i)).copied();
-        let same =
-            |axis: usize| extent(nest, axis) == Some(1) || found.strides.get(axis) == Some(&steps(axis).unwrap_or(0));
+        let still = Dim::constant(0);
+        let steps = |axis: usize| axes.iter().position(|a| *a == axis).map_or(Some(&still), |i| at.strides.get(i));
+        let same = |axis: usize| is_one(nest, axis) || found.strides.get(axis) == steps(axis);
         (found.offset == at.offset && (0..nest.axes.len()).all(same)).then_some(())
     }
 
@@ -298,7 +307,7 @@ impl Scores {
             && moving(&along) == order(Part::Column);
         let extents = |list: &[KernelAxis]| product(&list.iter().map(|a| a.extent.clone()).collect::<Vec<_>>());
         let padded = |list: &[KernelAxis]| {
-            let sizes: Vec<Dim> = list.iter().map(|axis| axis.extent.clone()).collect();
+            let sizes: Vec<Dim> = list.iter().map(|axis| self.equal.written(&axis.extent)).collect();
             let mut all = vec![Dim::constant(1); 2usize.saturating_sub(sizes.len())];
             all.extend(sizes);
             all
@@ -313,13 +322,15 @@ impl Scores {
         let summed: Vec<KernelAxis> = first.taps.iter().chain(&first.depth).cloned().collect();
         let matrices = [&summed, &first.columns, &along, &second.columns].into_iter().all(|axes| is_flat(axes));
         let plain = first.bounds.is_empty() && second.bounds.is_empty() && panel == other;
-        if !(same && batches && known && stored && matrices && plain) {
+        let packed = [&first.batches, &summed, &first.columns, &second.batches, &along, &second.columns];
+        let forward = packed.into_iter().flatten().all(|axis| axis.strides.weights.range().min >= 0);
+        if !(same && batches && known && stored && matrices && plain && forward) {
             return None;
         }
         Some(Sizes {
-            batches: extents(&first.batches).as_usize()?,
-            rows: extents(&first.rows).as_usize()?,
-            keys: extents(&first.columns).as_usize()?,
+            batches: extents(&first.batches),
+            rows: extents(&first.rows),
+            keys: extents(&first.columns),
             depth: extents(&summed).as_usize()?,
             cols: extents(&second.columns).as_usize()?,
             panel: *panel,

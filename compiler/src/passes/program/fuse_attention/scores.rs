@@ -1,6 +1,7 @@
 //! What happens to scores before the softmax, as data: a factor, and a mask or bias that is added.
 
 use super::causal;
+use crate::dim::Dim;
 use crate::element::ElementType;
 use crate::plan::inline_constant;
 use crate::program::kernel::{Epilogue, Kernel, Part};
@@ -14,7 +15,7 @@ const MOST: f32 = 1024.0;
 /// Makes the epilogue of scores data where it is a factor, an addend, and a mask of which all is said by how many keys the first
 /// row sees, and returns the factor; else it stays as it is.
 /// Small numbers that are added to all scores change nothing: the softmax takes differences.
-pub(super) fn simplify(program: &Program, kernel: &mut Kernel, seen: Option<usize>) -> f32 {
+pub(super) fn simplify(program: &Program, kernel: &mut Kernel, seen: Option<&Dim>) -> f32 {
     match follow(program, kernel, seen) {
         Some((scale, residual)) => {
             kernel.epilogue = Epilogue { residual, ..Epilogue::default() };
@@ -24,7 +25,7 @@ pub(super) fn simplify(program: &Program, kernel: &mut Kernel, seen: Option<usiz
     }
 }
 
-fn follow(program: &Program, kernel: &Kernel, seen: Option<usize>) -> Option<(f32, Option<Node>)> {
+fn follow(program: &Program, kernel: &Kernel, seen: Option<&Dim>) -> Option<(f32, Option<Node>)> {
     let nest = &kernel.nest;
     let mut current = nest.nodes.iter().position(|node| *node == Scalar::Reduced)? as Node;
     let after = nest.after_reduction();
@@ -75,10 +76,10 @@ fn is_addend(program: &Program, kernel: &Kernel, access: &Access) -> bool {
     let address = program.address(access.buffer, &access.index);
     let mut axes = kernel.nest.axes.iter().enumerate().take(kernel.nest.maps);
     program.buffer(access.buffer).element == ElementType::F32
-        && axes.all(|(axis, size)| match (address.coefficient(axis), kernel.parts.get(axis)) {
+        && axes.all(|(axis, size)| match (address.stride(axis), kernel.parts.get(axis)) {
             _ if size.extent.is(1) => true,
-            (Some(stride), Some(Part::Column)) => stride == 1,
-            (Some(stride), _) => stride >= 0,
+            (Some(stride), Some(Part::Column)) => stride.is(1),
+            (Some(stride), _) => stride.range().min >= 0,
             (None, _) => false,
         })
 }

@@ -123,7 +123,8 @@ mod tests {
             for range in [-128..=127, 0..=255, -8..=7, 3..=5] {
                 let weights: Vec<f32> = range.clone().map(|code| code as f32 * scale).collect();
                 let step = step_of(&weights).expect("they are multiples");
-                let multiples: Vec<i32> = weights.iter().map(|w| nearest(f64::from(*w) / f64::from(step.scale))).collect();
+                let multiples: Vec<i32> =
+                    weights.iter().map(|w| nearest(f64::from(*w) / f64::from(step.scale))).collect();
                 assert_eq!(multiples, range.collect::<Vec<_>>());
                 assert!((step.scale - scale).abs() <= scale * 1e-7);
             }
