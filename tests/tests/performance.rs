@@ -37,6 +37,9 @@ const MODELS: &[(&str, &[(&str, &str)])] = &[
     ("cases/channels/unit_lengths/model.xml", &[]),
     ("cases/minimal_filtering/dilated/model.xml", &[]),
     ("cases/minimal_filtering/groups/model.xml", &[]),
+    ("cases/compact/f16_many_rows/model.xml", &[]),
+    ("cases/compact/i8_residual/model.xml", &[]),
+    ("cases/compact/u4_groups_of_32_17/model.xml", &[]),
     ("cases/minimal_filtering/groups_of_shuffled_channels/model.xml", &[]),
     ("cases/minimal_filtering/volumes_with_residual/model.xml", &[]),
     ("cases/avg_pool/between_pointwise/model.xml", &[]),
@@ -174,6 +177,33 @@ fn halves_take_kernels() {
         assert!(!text(case, Accuracy::Exact).contains("rt::Contraction {"), "{case}");
     }
     assert!(!text("orders/planes_of_f16", Accuracy::Auto).contains("to_f32"), "a copy");
+}
+
+/// Weights of products take the bits that the model has for them, unless sums have to be those of the model; tables, too.
+#[test]
+fn weights_keep_their_bits() {
+    let compiled = |case: &str, accuracy| {
+        let model = root().join(format!("cases/compact/{case}/model.xml"));
+        compile(&Source::from_path(&model, None).unwrap(), &Options::default().accuracy(accuracy)).unwrap()
+    };
+    let cases = [
+        ("u8_one_row", "Bytes", 256),
+        ("i8_residual", "Bytes", 300),
+        ("i8_pixels", "Bytes", 256),
+        ("u4_groups_of_32_17", "Nibbles", 32),
+        ("i4_groups_of_128", "Nibbles", 128),
+        ("three_values", "Nibbles", 256),
+        ("f16_columns", "Halves", 256),
+        ("f16_table", "Halves", 256),
+    ];
+    for (case, form, group) in cases {
+        let text = compiled(case, Accuracy::Auto).text;
+        assert!(text.contains(&format!("form: rt::Form::{form}")), "{case}");
+        assert!(text.contains(&format!("group: {group},")), "{case}");
+        assert!(!compiled(case, Accuracy::Exact).text.contains("rt::Form"), "{case}");
+    }
+    let table = compiled("f16_table", Accuracy::Auto).weights.len();
+    assert!(table < 2 * 300 * 256 * 2 + 4 * 20 * 256, "{table} bytes");
 }
 
 /// Pixels keep their channels together where their number is known at run time only.

@@ -124,13 +124,16 @@ fn rounded(tensor: &Tensor, element: ElementType) -> (Tensor, bool) {
         ElementType::F16 => (cast::f32_to_f16_bits, cast::f16_bits_to_f32),
         _ => (cast::f32_to_bf16_bits, cast::bf16_bits_to_f32),
     };
-    let (mut bytes, mut exact) = (Vec::with_capacity(tensor.bytes.as_slice().len() / 2), true);
-    for number in tensor.bytes.as_slice().as_chunks::<4>().0 {
-        let bits = narrow(f32::from_le_bytes(*number));
-        exact &= widen(bits).to_le_bytes() == *number;
-        bytes.extend(bits.to_le_bytes());
+    let numbers = tensor.bytes.as_slice().as_chunks::<4>().0;
+    let (mut halves, mut exact, mut i) = (vec![[0; 2]; numbers.len()], true, 0);
+    // A plain loop: weights are many, and build scripts are not optimised.
+    while i < numbers.len() {
+        let bits = narrow(f32::from_le_bytes(numbers[i]));
+        exact = exact && widen(bits).to_le_bytes() == numbers[i];
+        halves[i] = bits.to_le_bytes();
+        i += 1;
     }
-    (Tensor { element, dims: tensor.dims.clone(), bytes: bytes.into() }, exact)
+    (Tensor { element, dims: tensor.dims.clone(), bytes: halves.into_flattened().into() }, exact)
 }
 
 fn worthwhile(facts: &[Fact], outputs: &[Fact], stored: i64) -> bool {

@@ -29,6 +29,12 @@ pub fn gather(
         return Ok(packed::pack(element, &codes));
     }
     let size = element.bits() as usize / 8;
+    if is_row_major(dims, &strides) {
+        let first = byte_range(offset, size)?.start;
+        let length = count.checked_mul(size).ok_or("a tensor does not fit memory")?;
+        let whole = storage.get(first..first.saturating_add(length));
+        return Ok(whole.ok_or("an element lies outside its storage")?.to_vec());
+    }
     let mut out = vec![0; count.checked_mul(size).ok_or("a tensor does not fit memory")?];
     runs(dims, &strides, offset, |row, start, stride, length| {
         for i in 0..length {
@@ -40,6 +46,16 @@ pub fn gather(
         Ok(())
     })?;
     Ok(out)
+}
+
+/// Whether elements follow each other as they do in a tensor.
+fn is_row_major(dims: &[usize], strides: &[i64]) -> bool {
+    let mut step = 1i64;
+    dims.iter().zip(strides).rev().all(|(dim, stride)| {
+        let follows = *dim == 1 || *stride == step;
+        step = step.saturating_mul(*dim as i64);
+        follows
+    })
 }
 
 /// Row-major elements into a strided tensor.

@@ -3,7 +3,7 @@
 
 mod grid;
 
-use super::pack::{Values, flattened};
+use super::pack::{Offsets, Values, flattened};
 use crate::dim::{Dim, product};
 use crate::element::ElementType;
 use crate::program::kernel::{Compact, Description, Kernel, KernelAxis, KernelKind};
@@ -23,28 +23,38 @@ struct Matrix<'t> {
     values: Values<'t>,
     offset: i64,
     products: Vec<i64>,
-    columns: Vec<i64>,
+    columns: Offsets,
 }
 
 impl Matrix<'_> {
     fn at(&self, product: usize, column: usize) -> f32 {
-        self.values.at(self.offset + self.products[product] + self.columns[column])
-    }
-
-    /// Whether all are numbers that 16-bit floats have.
-    fn is_half(&self) -> bool {
-        let has = |x: f32| {
-            let bits = x.to_bits();
-            bits & 0x1FFF == 0 && x.is_finite() && half(x).is_some()
-        };
-        (0..self.columns.len()).all(|column| (0..self.products.len()).all(|product| has(self.at(product, column))))
+        self.values.at(self.offset + self.products[product] + self.columns.list[column])
     }
 }
 
-/// The bits of a 16-bit float.
-fn half(x: f32) -> Option<u16> {
-    let bits = runtime::cast::f32_to_f16_bits(x);
-    (runtime::cast::f16_bits_to_f32(bits).to_bits() == x.to_bits()).then_some(bits)
+/// The bits of the 16-bit float that is the same number as one with these bits.
+fn half(bits: u32) -> Option<u16> {
+    // Exponents that both have, without a call: weights are many, and build scripts are not optimised.
+    let magnitude = bits & 0x7FFF_FFFF;
+    if magnitude & 0x1FFF == 0 && magnitude >= 113 << 23 && magnitude < 143 << 23 {
+        return Some((bits >> 16 & 0x8000 | (magnitude - (112 << 23)) >> 13) as u16);
+    }
+    let number = f32::from_bits(bits);
+    let narrow = runtime::cast::f32_to_f16_bits(number);
+    (number.is_finite() && runtime::cast::f16_bits_to_f32(narrow).to_bits() == bits).then_some(narrow)
+}
+
+/// Whether 16-bit floats have all numbers of a tensor.
+fn is_half(tensor: &Tensor) -> bool {
+    let numbers = tensor.bytes.as_slice().as_chunks::<4>().0;
+    let mut i = 0;
+    while i < numbers.len() {
+        if half(u32::from_le_bytes(numbers[i])).is_none() {
+            return false;
+        }
+        i += 1;
+    }
+    true
 }
 
 /// The weights in fewer bits, where the contraction is a matrix product with the same weights for all rows, and they have as few.
@@ -66,12 +76,12 @@ pub(super) fn contraction(
         return None;
     }
     let offset = description.weights_offset.as_const()?;
-    let matrix = Matrix { values: Values::new(&tensor)?, offset, products, columns };
-    let (k, cols) = (matrix.products.len(), matrix.columns.len());
+    let (k, cols) = (products.len(), columns.len());
+    let matrix = Matrix { values: Values::new(&tensor)?, offset, products, columns: Offsets::new(columns) };
     let found = grid::find(k, cols, &|product, column| matrix.at(product, column));
     let (form, group) = match &found {
         Some(grid) => (grid.form, grid.group),
-        None if matrix.is_half() => (Form::Halves, k),
+        None if is_half(&tensor) => (Form::Halves, k),
         None => return None,
     };
     let shape = shape(description, (k, cols), form, group)?;
@@ -92,12 +102,16 @@ pub(super) fn contraction(
 
 /// The codes of a product, from a column on.
 fn codes_of(matrix: &Matrix, grid: Option<&Grid>, (product, first): (usize, usize), codes: &mut [u16]) {
-    for (i, code) in codes.iter_mut().enumerate() {
-        let value = matrix.at(product, first + i);
-        *code = match grid {
-            Some(grid) => grid.code(product, first + i, value),
-            None => half(value).unwrap_or(0),
+    let mut line = [[0; 4]; PANEL];
+    let line = line.get_mut(..codes.len()).unwrap_or_default();
+    matrix.values.read(matrix.offset + matrix.products[product], &matrix.columns, first, line);
+    let mut i = 0;
+    while i < line.len() {
+        codes[i] = match grid {
+            Some(grid) => grid.code(product, first + i, f32::from_le_bytes(line[i])),
+            None => half(u32::from_le_bytes(line[i])).unwrap_or(0),
         };
+        i += 1;
     }
 }
 
@@ -113,4 +127,19 @@ fn shape(
     let rows = [RowAxis::ONE, RowAxis::ONE, RowAxis::ONE, RowAxis { extent: m, ..RowAxis::ONE }];
     let product = runtime::Contraction { rows, depth, cols, panel: PANEL, ..runtime::Contraction::NEW };
     Some(runtime::Compact { product, form, group })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_halves_exactly_where_both_have_them() {
+        for bits in 0..=u16::MAX {
+            let number = runtime::cast::f16_bits_to_f32(bits);
+            assert_eq!(half(number.to_bits()), number.is_finite().then_some(bits), "{bits:x}");
+            let near = [number.to_bits() ^ 1, number.to_bits() ^ 0x1000];
+            assert!(near.iter().all(|bits| half(*bits).is_none()), "{bits:x}");
+        }
+    }
 }

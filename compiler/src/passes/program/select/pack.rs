@@ -82,13 +82,13 @@ pub(super) fn flattened<'a>(axes: impl IntoIterator<Item = &'a KernelAxis>) -> O
 }
 
 /// Offsets of neighbours, and whether they follow each other.
-struct Offsets {
-    list: Vec<i64>,
+pub(super) struct Offsets {
+    pub list: Vec<i64>,
     contiguous: bool,
 }
 
 impl Offsets {
-    fn new(list: Vec<i64>) -> Self {
+    pub fn new(list: Vec<i64>) -> Self {
         let contiguous = list.windows(2).all(|pair| pair[1] == pair[0] + 1);
         Offsets { list, contiguous }
     }
@@ -114,7 +114,7 @@ impl<'t> Values<'t> {
     }
 
     /// The elements at `start` and the offsets from `first` on; indices as for [`Values::at`].
-    fn read(&self, start: i64, offsets: &Offsets, first: usize, line: &mut [[u8; 4]]) {
+    pub(super) fn read(&self, start: i64, offsets: &Offsets, first: usize, line: &mut [[u8; 4]]) {
         let (from, offsets, contiguous) =
             (self.chunks, offsets.list.get(first..).unwrap_or_default(), offsets.contiguous);
         if contiguous && let Some(at) = offsets.first().and_then(|offset| usize::try_from(start + offset).ok()) {

@@ -71,15 +71,15 @@ fn step_of(weights: &[f32]) -> Option<Step> {
     if greatest == 0.0 {
         return Some(Step { scale: 1.0, least: 0, most: 0 });
     }
-    // Remainders below this are rounding errors; steps below this are too small.
-    let (error, least) = (f64::from(greatest) / 65536.0, f64::from(greatest) / f64::from(MOST + 1));
-    let mut divisor = 0.0;
+    // The greatest is so many steps; all others are whole numbers of them.
+    let (greatest, mut steps) = (f64::from(greatest), 1);
     for weight in weights {
-        divisor = common_divisor(f64::from(weight.abs()), divisor, error);
-        if divisor > 0.0 && divisor < least {
-            return None;
+        let parts = f64::from(weight.abs()) / greatest * f64::from(steps);
+        if !is_whole(parts) {
+            steps *= (2..=MOST / steps).find(|factor| is_whole(parts * f64::from(*factor)))?;
         }
     }
+    let divisor = greatest / f64::from(steps);
     // The step that fits all of them best: each is off by its own rounding.
     let (mut products, mut squares) = (0.0, 0.0);
     for weight in weights {
@@ -99,13 +99,10 @@ fn step_of(weights: &[f32]) -> Option<Step> {
     (step.most - step.least <= MOST).then_some(step)
 }
 
-/// Euclid's algorithm with the remainders that are nearest to zero.
-fn common_divisor(mut a: f64, mut b: f64, error: f64) -> f64 {
-    while b > error {
-        let rest = a - b * f64::from(nearest(a / b));
-        (a, b) = (b, if rest < 0.0 { -rest } else { rest });
-    }
-    a
+/// Whether a number is an integer but for what a product of code and step has rounded, 255 times at most.
+fn is_whole(x: f64) -> bool {
+    let rest = x - f64::from(nearest(x));
+    rest.abs() < 1.0 / 8192.0
 }
 
 /// The nearest integer.
@@ -128,6 +125,22 @@ mod tests {
                 assert_eq!(multiples, range.collect::<Vec<_>>());
                 assert!((step.scale - scale).abs() <= scale * 1e-7);
             }
+        }
+    }
+
+    #[test]
+    fn rounding_errors_do_not_add_up() {
+        let mut code = 1u32;
+        for column in 0..400 {
+            let scale = 1e-4 + column as f32 * 3.1e-6;
+            let weights: Vec<f32> = (0..300)
+                .map(|_| {
+                    code = code.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+                    ((code >> 24) as f32 - 128.0) * scale
+                })
+                .collect();
+            let step = step_of(&weights).expect("they are multiples");
+            assert!((step.scale - scale).abs() <= scale * 1e-7, "{step:?} {scale}");
         }
     }
 
