@@ -91,7 +91,7 @@ impl Folding {
     /// The results of a node, whose operands are the first buffers of its program.
     fn evaluate(&mut self, node: &Node, mut program: Program) -> Result<Vec<Tensor>, String> {
         let is_wide = node.inputs.iter().any(|input| self.wide.contains_key(input));
-        if !is_wide && !(self.widens && computes_with_halves(&mut program)) {
+        if !(is_wide || self.widens && computes_with_halves(&mut program)) {
             return interpret(&program, &[]);
         }
         let mut wide = program.clone();
@@ -120,10 +120,8 @@ impl Folding {
 
 /// A tensor of f32 as 16-bit floats, and whether these are the same numbers.
 fn rounded(tensor: &Tensor, element: ElementType) -> (Tensor, bool) {
-    let (narrow, widen): (fn(f32) -> u16, fn(u16) -> f32) = match element {
-        ElementType::F16 => (cast::f32_to_f16_bits, cast::f16_bits_to_f32),
-        _ => (cast::f32_to_bf16_bits, cast::bf16_bits_to_f32),
-    };
+    let narrow = if element == ElementType::F16 { cast::f32_to_f16_bits } else { cast::f32_to_bf16_bits };
+    let widen = if element == ElementType::F16 { cast::f16_bits_to_f32 } else { cast::bf16_bits_to_f32 };
     let numbers = tensor.bytes.as_slice().as_chunks::<4>().0;
     let (mut halves, mut exact, mut i) = (vec![[0; 2]; numbers.len()], true, 0);
     // A plain loop: weights are many, and build scripts are not optimised.

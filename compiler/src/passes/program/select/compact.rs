@@ -36,7 +36,7 @@ impl Matrix<'_> {
 fn half(bits: u32) -> Option<u16> {
     // Exponents that both have, without a call: weights are many, and build scripts are not optimised.
     let magnitude = bits & 0x7FFF_FFFF;
-    if magnitude & 0x1FFF == 0 && magnitude >= 113 << 23 && magnitude < 143 << 23 {
+    if magnitude & 0x1FFF == 0 && (113 << 23..143 << 23).contains(&magnitude) {
         return Some((bits >> 16 & 0x8000 | (magnitude - (112 << 23)) >> 13) as u16);
     }
     let number = f32::from_bits(bits);

@@ -91,7 +91,7 @@ fn step_of(weights: &[f32]) -> Option<Step> {
     for weight in weights {
         let (weight, scale) = (f64::from(*weight), f64::from(scale));
         let multiple = nearest(weight / scale);
-        if !((weight - f64::from(multiple) * scale).abs() <= weight.abs() * NEAR) {
+        if (weight - f64::from(multiple) * scale).abs() > weight.abs() * NEAR {
             return None;
         }
         (step.least, step.most) = (step.least.min(multiple), step.most.max(multiple));
