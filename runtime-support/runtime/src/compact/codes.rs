@@ -16,8 +16,6 @@ pub(super) trait Codes: Copy {
     const LINES: usize;
     /// Whether codes are on a grid; else they are the weights.
     const GRID: bool;
-    /// Whether weights are scaled, because a column has several scales; else its sums are.
-    const SCALED: bool = false;
     /// What is added to the codes of products with even and with odd numbers: powers of two whose last bit is that of a code.
     /// A code becomes a number by its bits, and a subtraction, which is exact, takes this away together with the zero.
     const BASES: [f32; 2];
@@ -80,24 +78,6 @@ impl Codes for Nibbles {
         let pair = s.u8_to_i32(unsafe { s.load_u8(at.add(i / 2 * line)) });
         let (bits, base) = if i.is_multiple_of(2) { (0x0F, WHOLE) } else { (0xF0, SIXTEENTHS) };
         s.bits_to_f32(s.or_i32(s.and_i32(pair, s.splat_i32(bits)), s.splat_i32(base.to_bits() as i32)))
-    }
-}
-
-/// Codes in groups, each of which has scales of its own.
-#[derive(Clone, Copy)]
-pub(super) struct Grouped<C>(C);
-
-impl<C: Codes> Codes for Grouped<C> {
-    const COLUMN: usize = C::COLUMN;
-    const LINES: usize = C::LINES;
-    const GRID: bool = C::GRID;
-    const SCALED: bool = true;
-    const BASES: [f32; 2] = C::BASES;
-
-    #[inline(always)]
-    unsafe fn load<S: Simd>(s: S, at: *const u8, line: usize, i: usize) -> S::F32 {
-        // SAFETY: promised by the caller.
-        unsafe { C::load(s, at, line, i) }
     }
 }
 

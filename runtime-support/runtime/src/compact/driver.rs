@@ -1,7 +1,7 @@
 //! Walks batches, blocks of rows, panels and tiles.
 use super::Compact;
 use super::codes::Panel;
-use super::tile::{Tile, columns, lanes, most_rows, rows};
+use super::tile::{MOST, Tile, columns, lanes, most_rows, rows};
 use crate::contraction::Epilogue;
 use crate::contraction::job::{Job, Place};
 use crate::contraction::kernel::{Args, LINE};
@@ -143,6 +143,8 @@ impl Block<'_> {
         epilogue: &Epilogue<'_>,
     ) {
         let (c, all, lanes) = (job.c, self.tiles(cx), lanes(cx));
+        let mut sums = [0.0; MOST];
+        let sums = sums.as_mut_ptr();
         for i in 0..panels.len() {
             let at = if cx.is_back() { panels.end - 1 - i } else { panels.start + i };
             let (first, panel) = (at * c.panel, Panel::new(self.compact, self.w, at));
@@ -159,7 +161,7 @@ impl Block<'_> {
                     let (first_row, first_col) = (self.first_row + range.start, first + column);
                     let place = Place { direct, rows: rows.len(), cols: exist, first_row, first_col };
                     let compute = |args: &Args<'_>| {
-                        cx.dispatch(Tile { form: self.compact.form, args, panel, column, rows: rows.len() });
+                        cx.dispatch(Tile { form: self.compact.form, args, panel, column, rows: rows.len(), sums });
                     };
                     // SAFETY: promised by the caller.
                     unsafe { job.tile(cols, args, &place, epilogue.then, compute) };

@@ -2,7 +2,7 @@
 // Register tiles are indexed by constants: iterators over several of them at once hide that.
 #![allow(clippy::needless_range_loop)]
 
-use super::codes::{Bytes, Codes, Group, Grouped, Halves, Nibbles, Panel};
+use super::codes::{Bytes, Codes, Group, Halves, Nibbles, Panel};
 use super::{Form, STEP};
 use crate::contraction::kernel::{Args, LINE, finish};
 use crate::cx::Cx;
@@ -36,7 +36,7 @@ pub(super) fn lanes(cx: Cx<'_>) -> usize {
 pub(super) fn most_rows(lanes: usize, form: Form) -> usize {
     match lanes {
         16 => 12,
-        8 if form == Form::Halves => 5,
+        8 if form != Form::Nibbles => 5,
         _ => 4,
     }
 }
@@ -66,18 +66,21 @@ pub(super) struct Tile<'t> {
     pub panel: Panel,
     pub column: usize,
     pub rows: usize,
+    /// Room for the sums of the tile between two groups.
+    pub sums: *mut f32,
 }
+
+/// Floats of a tile at most.
+pub(super) const MOST: usize = 12 * VECTORS * 16;
 
 impl WithSimd for Tile<'_> {
     type Output = ();
     #[inline(always)]
     fn run<S: Simd>(self, s: S) {
-        match (self.form, self.panel.groups > 1) {
-            (Form::Halves, _) => self.with::<S, Halves>(s),
-            (Form::Bytes, false) => self.with::<S, Bytes>(s),
-            (Form::Bytes, true) => self.with::<S, Grouped<Bytes>>(s),
-            (Form::Nibbles, false) => self.with::<S, Nibbles>(s),
-            (Form::Nibbles, true) => self.with::<S, Grouped<Nibbles>>(s),
+        match self.form {
+            Form::Halves => self.with::<S, Halves>(s),
+            Form::Bytes => self.with::<S, Bytes>(s),
+            Form::Nibbles => self.with::<S, Nibbles>(s),
         }
     }
 }
@@ -116,20 +119,14 @@ impl Tile<'_> {
     unsafe fn tile<S: Simd, C: Codes, const MR: usize, const NV: usize, const SUMS: usize>(&self, s: S) {
         let Some(rows) = self.args.rows.first_chunk::<MR>() else { return };
         let (panel, mut a) = (&self.panel, self.args.a);
-        let (mut lane, mut sums) = (0, [[[s.splat(0.0); NV]; MR]; SUMS]);
-        // SAFETY: promised by the caller.
-        unsafe {
-            for group in 0..panel.groups {
-                let Group { scales, zeros, mut codes, line } = panel.group::<C>(group, self.column);
-                let zero = vectors::<S, C, NV>(s, zeros);
-                // No closures: they may be compiled apart, without the instruction set.
-                let mut zeros = [zero; 2];
-                for (base, zeros) in C::BASES.into_iter().zip(&mut zeros) {
-                    for zero in zeros {
-                        *zero = s.add(*zero, s.splat(base));
-                    }
-                }
-                let scale = vectors::<S, C, NV>(s, scales);
+        let (mut lane, mut number) = (0, 0);
+        loop {
+            let group = panel.group::<C>(number, self.column);
+            let (mut codes, line) = (group.codes, group.line);
+            let mut sums = [[[s.splat(0.0); NV]; MR]; SUMS];
+            // SAFETY: promised by the caller.
+            unsafe {
+                let zeros = zeros::<S, C, NV>(s, &group);
                 for _ in 0..panel.steps {
                     for ahead in (0..C::LINES * C::COLUMN * WIDTH).step_by(LINE_BYTES) {
                         s.prefetch(codes.wrapping_add(AHEAD + ahead).cast());
@@ -139,7 +136,6 @@ impl Tile<'_> {
                         for v in 0..NV {
                             let code = C::load(s, codes.wrapping_add(v * S::LANES * C::COLUMN), line, i);
                             columns[v] = if C::GRID { s.sub(code, zeros[i % 2][v]) } else { code };
-                            columns[v] = if C::SCALED { s.mul(columns[v], scale[v]) } else { columns[v] };
                         }
                         for row in 0..MR {
                             let x = s.splat(*a.add(row * LINE + lane + i));
@@ -159,17 +155,45 @@ impl Tile<'_> {
                         (a, lane) = (a.wrapping_add(MR * LINE), 0);
                     }
                 }
-            }
-            let mut total = added::<S, MR, NV, SUMS>(s, &sums);
-            if C::GRID && !C::SCALED {
-                let scale = vectors::<S, C, NV>(s, panel.group::<C>(0, self.column).scales);
-                for row in &mut total {
+                let mut total = added::<S, MR, NV, SUMS>(s, &sums);
+                if C::GRID {
+                    self.scale(s, &mut total, group.scales, number > 0);
+                }
+                number += 1;
+                if number >= panel.groups {
+                    return finish::<S, MR, NV>(s, self.args, rows, &mut total);
+                }
+                // In memory, where they take no registers while the next group is added.
+                for row in 0..MR {
                     for v in 0..NV {
-                        row[v] = s.mul(row[v], scale[v]);
+                        s.store(self.sums.add((row * NV + v) * S::LANES), total[row][v]);
                     }
                 }
             }
-            finish::<S, MR, NV>(s, self.args, rows, &mut total);
+        }
+    }
+
+    /// Scales the sums of a group, and adds those of the groups before.
+    ///
+    /// # Safety
+    /// The scales, and room for the sums, are valid.
+    #[inline(always)]
+    unsafe fn scale<S: Simd, const MR: usize, const NV: usize>(
+        &self,
+        s: S,
+        total: &mut [[S::F32; NV]; MR],
+        scales: *const f32,
+        resumes: bool,
+    ) {
+        for v in 0..NV {
+            // SAFETY: promised by the caller.
+            let scale = unsafe { s.load(scales.add(v * S::LANES)) };
+            for row in 0..MR {
+                let before = self.sums.wrapping_add((row * NV + v) * S::LANES);
+                // SAFETY: as above.
+                let before = if resumes { unsafe { s.load(before) } } else { s.splat(0.0) };
+                total[row][v] = s.mul_add(scale, total[row][v], before);
+            }
         }
     }
 }
@@ -191,16 +215,18 @@ fn added<S: Simd, const MR: usize, const NV: usize, const SUMS: usize>(
     total
 }
 
-/// Vectors of the grid, zeros without one.
+/// The zeros of a group plus the bases of codes, for products with even and with odd numbers.
 ///
 /// # Safety
-/// The grid has so many numbers from `from` on.
+/// They are valid.
 #[inline(always)]
-unsafe fn vectors<S: Simd, C: Codes, const NV: usize>(s: S, from: *const f32) -> [S::F32; NV] {
-    let mut all = [s.splat(0.0); NV];
-    for v in 0..if C::GRID { NV } else { 0 } {
-        // SAFETY: promised by the caller.
-        all[v] = unsafe { s.load(from.add(v * S::LANES)) };
+unsafe fn zeros<S: Simd, C: Codes, const NV: usize>(s: S, group: &Group) -> [[S::F32; NV]; 2] {
+    let mut zeros = [[s.splat(0.0); NV]; 2];
+    for odd in 0..if C::GRID { 2 } else { 0 } {
+        for v in 0..NV {
+            // SAFETY: promised by the caller.
+            zeros[odd][v] = s.add(unsafe { s.load(group.zeros.add(v * S::LANES)) }, s.splat(C::BASES[odd]));
+        }
     }
-    all
+    zeros
 }
