@@ -15,6 +15,7 @@ mod names;
 mod nest;
 mod nodes;
 mod physical;
+mod pieces;
 mod print;
 mod rows;
 mod scalar;

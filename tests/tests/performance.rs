@@ -142,6 +142,31 @@ fn copies_between_orders_move_squares() {
     assert!(text("shuffled_channels").contains("depth: 12"), "a product over shuffled channels");
 }
 
+/// Rows of which only the ends are clamped, mirrored, wrapped around or outside are copied in between; where every n-th element
+/// is another, after the whole row.
+#[test]
+fn rows_are_copied_in_pieces() {
+    let cases = [
+        ("reflect_images", "x.row::<40>"),
+        ("edge_images", "x.row::<40>"),
+        ("symmetric_images", "x.row::<40>"),
+        ("constant_images", "x.row::<40>"),
+        ("reflect_one_row", "x.row::<300>"),
+        ("reflect_run_time_41", "x.span("),
+        ("edge_run_time_41", "x.span("),
+        ("rolled_5_40", "x.row::<35>"),
+        ("replaced_every_second", "x2.row::<20>"),
+        ("replaced_part_of_every_third", "x2.row::<14>"),
+        ("replaced_in_between", "x2.row::<26>"),
+    ];
+    for (case, row) in cases {
+        let model = root().join(format!("cases/pieces/{case}/model.xml"));
+        let text = compile(&Source::from_path(&model, None).unwrap(), &Options::default()).unwrap().text;
+        let text: String = text.split_whitespace().collect();
+        assert!(text.replace(",>", ">").contains(row), "{case}");
+    }
+}
+
 /// What regions and grids look up in images is looked up for all channels at once, where there are many: of a copy with
 /// channels last, and the result is copied back.
 #[test]

@@ -60,6 +60,19 @@ impl Dim {
     }
 }
 
+impl Dim {
+    /// The expression without minima, maxima and remainders of which the intervals say what they are.
+    pub fn decided(&self, interval: &dyn Fn(&Dim) -> Interval) -> Dim {
+        let (terms, constant) = self.parts();
+        let mut sum = Dim::constant(constant);
+        for (product, factor) in terms {
+            let factors = product.iter().map(|atom| atom.decided(interval));
+            sum = sum + factors.fold(Dim::constant(*factor), |value, atom| value * atom);
+        }
+        sum
+    }
+}
+
 /// Whether two neighbours in a product are different sizes that share a capacity.
 fn shares_capacity(a: &Atom, b: &Atom) -> bool {
     match (a, b) {
@@ -77,6 +90,28 @@ fn capacity(sizes: &[Atom]) -> i64 {
 }
 
 impl Atom {
+    fn decided(&self, interval: &dyn Fn(&Dim) -> Interval) -> Dim {
+        let Some((a, b)) = self.operands() else { return Dim::atom(self.clone()) };
+        let (a, b) = (a.decided(interval), b.decided(interval));
+        let smaller = match self {
+            Atom::Variable(_) | Atom::Axis(_) | Atom::Scalar(_) => return Dim::atom(self.clone()),
+            Atom::FloorDiv(..) => return a.floor_div(&b),
+            Atom::CeilDiv(..) => return a.ceil_div(&b),
+            Atom::Mod(..) => {
+                let (Some(by), range) = (b.as_const().filter(|by| *by > 0), interval(&a)) else { return a.modulo(&b) };
+                let turns = floor_div(range.min, by);
+                return if turns == floor_div(range.max, by) { a - turns.saturating_mul(by) } else { a.modulo(&b) };
+            }
+            Atom::Min(..) => true,
+            Atom::Max(..) => false,
+        };
+        let difference = interval(&(a.clone() - &b));
+        if difference.max <= 0 || difference.min >= 0 {
+            return if (difference.max <= 0) == smaller { a } else { b };
+        }
+        if smaller { a.minimum(&b) } else { a.maximum(&b) }
+    }
+
     fn range_with(&self, leaf: &dyn Fn(&Atom) -> Interval) -> Interval {
         match self {
             Atom::Variable(variable) => Interval { min: variable.min, max: variable.max },

@@ -2,10 +2,10 @@
 
 use super::nodes::{Inner, Nodes, is_hoisted, unparen};
 use super::physical::{Physical, stride};
-use super::short_rows;
 use super::split::{self, Parts};
 use super::types;
 use super::views::Views;
+use super::{pieces, short_rows};
 use crate::diag::Diagnostic;
 use crate::dim::Dim;
 use crate::program::nest::{Const, Nest, ReduceFn, Scalar, ScalarType};
@@ -30,6 +30,7 @@ fn whole(program: &Program, views: &Views, physical: &mut Physical) -> Result<To
     // One long row has no iterations to divide.
     if let ([axis], None) = (&physical.maps[..], physical.reduction)
         && split::worthwhile(split::cost_of(physical))
+        && pieces::of(physical, *axis).is_empty()
         && let Some(row) = physical.extents.get(*axis).and_then(Dim::as_usize).and_then(split::row)
     {
         physical.split(*axis, row as i64);
@@ -188,31 +189,17 @@ fn map(mut nodes: Nodes) -> Result<Written, Diagnostic> {
     let element = nodes.program.buffer(physical.target).element;
     name_axes(&mut nodes, &physical.maps, "i");
     if let Some((last, outer)) = physical.maps.split_last() {
-        let inner = inner_of(physical, *last, "j");
-        nodes.name_axis(*last, inner.name.clone());
-        if let Some(target) = nodes.bind_target(&inner) {
-            let block = nodes.block(&|i| needed[i], Some(&inner))?;
-            let (row, at, value) = (target_row(&nodes), &inner.name, nodes.stored(physical.result, element));
-            let inside = &block.inside;
-            let spans = [block.spans, target.spans].concat();
-            let put = quote!(#row.put(#at, #value););
-            let mut inner_loop = nodes.inner_loop(&inner, &spans, &quote!(#inside #put));
-            nodes.near = (0..needed.len()).any(|i| needed[i] && nodes.near(i).is_some());
-            let near = nodes.near.then(|| nodes.block(&|i| needed[i], Some(&inner))).transpose()?;
-            if let Some(near) = near.filter(|block| !block.near.is_empty()) {
-                // What has vectors for nearly all operands has them where a look at the row finds no others.
-                let (inside, conditions) = (&near.inside, &near.near);
-                let look = nodes.inner_loop(&inner, &spans, &quote!(#inside near &= #(#conditions)&*;));
-                let by_vectors = nodes.inner_loop(&inner, &spans, &quote!(#inside #put));
-                inner_loop = quote! {
-                    let mut near = true;
-                    { #look }
-                    if near { #by_vectors } else { #inner_loop }
-                };
+        let axes = outer.to_vec();
+        let pieces = pieces::of(physical, *last);
+        if !pieces.is_empty() {
+            let rows: Result<Option<Vec<_>>, _> =
+                pieces.iter().map(|piece| row(&mut of_piece(&nodes, piece), *last)).collect();
+            if let Some(rows) = rows? {
+                return Ok(Written { nodes, axes, rows: true, body: quote!(#({ #rows })*) });
             }
-            let (rows, bind) = (block.before, target.before);
-            let body = quote!(#rows #bind #inner_loop);
-            return Ok(Written { nodes, axes: outer.to_vec(), rows: true, body });
+        }
+        if let Some(body) = row(&mut nodes, *last)? {
+            return Ok(Written { nodes, axes, rows: true, body });
         }
         name_axes(&mut nodes, &physical.maps, "i");
     }
@@ -220,6 +207,79 @@ fn map(mut nodes: Nodes) -> Result<Written, Diagnostic> {
     let store = put(&nodes, element);
     let before = block.before;
     Ok(Written { nodes, axes: physical.maps.clone(), rows: false, body: quote!(#before #store) })
+}
+
+/// A writer of a part of what `nodes` write.
+fn of_piece<'a>(nodes: &Nodes<'a>, piece: &'a Physical) -> Nodes<'a> {
+    let mut part = Nodes::new(nodes.program, nodes.views, piece);
+    part.scope.axes.clone_from(&nodes.scope.axes);
+    part
+}
+
+/// The innermost loop of a nest without reduction, where the result is contiguous along `axis`.
+fn row(nodes: &mut Nodes, axis: usize) -> Result<Option<TokenStream>, Diagnostic> {
+    if let Some(overlay) = pieces::overlay(nodes.physical, axis)
+        && let Some(others) = overlaid(nodes, axis, &overlay)?
+        && let Some(all) = plain_row(&mut of_piece(nodes, &overlay.all), axis)?
+    {
+        return Ok(Some(quote!({ #all } #others)));
+    }
+    plain_row(nodes, axis)
+}
+
+/// The loops over what overlays a row, unless it needs what the row has overwritten.
+fn overlaid(nodes: &Nodes, axis: usize, overlay: &pieces::Overlay) -> Result<Option<TokenStream>, Diagnostic> {
+    let mut loops = TokenStream::new();
+    for other in &overlay.others {
+        let mut nodes = of_piece(nodes, other);
+        let inner = inner_of(other, axis, "j");
+        nodes.name_axis(axis, inner.name.clone());
+        let Some((bind, row)) = nodes.bind_spread(&inner, overlay.step) else { return Ok(None) };
+        let needed = other.stored();
+        let block = nodes.block(&|i| needed[i], Some(&inner))?;
+        let (before, inside, at, step) = (block.before, block.inside, &inner.name, overlay.step);
+        let value = nodes.stored(other.result, nodes.program.buffer(other.target).element);
+        let body = nodes.inner_loop(&inner, &block.spans, &quote!(#inside #row.put(#at * #step, #value);));
+        let body = quote!(#before #bind #body);
+        loops.extend(match nodes.condition(&overlay.rows) {
+            Some(condition) => {
+                let condition = unparen(condition);
+                quote!(if #condition { #body })
+            }
+            None => quote!({ #body }),
+        });
+    }
+    Ok(Some(loops))
+}
+
+/// The innermost loop as it is.
+fn plain_row(nodes: &mut Nodes, axis: usize) -> Result<Option<TokenStream>, Diagnostic> {
+    let (physical, inner) = (nodes.physical, inner_of(nodes.physical, axis, "j"));
+    let needed = physical.stored();
+    nodes.name_axis(axis, inner.name.clone());
+    let Some(target) = nodes.bind_target(&inner) else { return Ok(None) };
+    let block = nodes.block(&|i| needed[i], Some(&inner))?;
+    let element = nodes.program.buffer(physical.target).element;
+    let (row, at, value) = (target_row(nodes), &inner.name, nodes.stored(physical.result, element));
+    let inside = &block.inside;
+    let spans = [block.spans, target.spans].concat();
+    let put = quote!(#row.put(#at, #value););
+    let mut inner_loop = nodes.inner_loop(&inner, &spans, &quote!(#inside #put));
+    nodes.near = (0..needed.len()).any(|i| needed[i] && nodes.near(i).is_some());
+    let near = nodes.near.then(|| nodes.block(&|i| needed[i], Some(&inner))).transpose()?;
+    if let Some(near) = near.filter(|block| !block.near.is_empty()) {
+        // What has vectors for nearly all operands has them where a look at the row finds no others.
+        let (inside, conditions) = (&near.inside, &near.near);
+        let look = nodes.inner_loop(&inner, &spans, &quote!(#inside near &= #(#conditions)&*;));
+        let by_vectors = nodes.inner_loop(&inner, &spans, &quote!(#inside #put));
+        inner_loop = quote! {
+            let mut near = true;
+            { #look }
+            if near { #by_vectors } else { #inner_loop }
+        };
+    }
+    let (rows, bind) = (block.before, target.before);
+    Ok(Some(quote!(#rows #bind #inner_loop)))
 }
 
 fn target_row(nodes: &Nodes) -> Ident {

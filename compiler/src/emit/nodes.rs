@@ -252,7 +252,8 @@ impl<'a> Nodes<'a> {
         }
     }
 
-    fn condition(&self, bounds: &[crate::program::Bound]) -> Option<TokenStream> {
+    /// Whether all bounds hold.
+    pub fn condition(&self, bounds: &[crate::program::Bound]) -> Option<TokenStream> {
         let mut all: Option<TokenStream> = None;
         for bound in bounds {
             let (value, limit) = (self.scope.factor(&bound.value), self.scope.factor(&bound.limit));
@@ -350,6 +351,27 @@ impl<'a> Nodes<'a> {
             }
         }
         Some(block)
+    }
+
+    /// The row in which the elements of the store lie at a distance of `step`, unless the nest reads what is stored before.
+    pub fn bind_spread(&self, inner: &Inner, step: usize) -> Option<(TokenStream, Ident)> {
+        let (physical, param) = (self.physical, self.views.param(self.physical.target)?);
+        let reach =
+            inner.width?.checked_sub(1)?.checked_mul(step)?.checked_add(1).filter(|reach| *reach <= param.run())?;
+        let overwritten = |node: &Scalar| match node {
+            Scalar::Load { access, .. } => self.views.param(access.buffer).is_some_and(|param| self.overwrites(param)),
+            _ => false,
+        };
+        let mut needed = physical.nodes.iter().zip(physical.stored()).filter(|(_, needed)| *needed);
+        let hoistable = is_hoisted(&physical.store, &physical.depends_on(&[inner.axis]));
+        if needed.any(|(node, _)| overwritten(node)) || !hoistable {
+            return None;
+        }
+        let (name, row) = (&param.name, format_ident!("{}_row", param.name));
+        stride(&physical.store, inner.axis).filter(|own| own.as_usize() == Some(step))?;
+        let start = self.scope.index(&with_axis(&physical.store, inner.axis, &Dim::constant(0)));
+        let reach = Literal::usize_unsuffixed(reach);
+        Some((quote!(let #row = #name.row_mut::<#reach>(#start);), row))
     }
 
     /// An innermost loop; rows of run-time length are cut to one length first, so that no access falls outside.

@@ -137,7 +137,8 @@ impl Physical {
         visit(&self.store);
     }
 
-    fn map_dims(&mut self, change: &dyn Fn(&Dim) -> Dim) {
+    /// Replaces every address, index and bound.
+    pub fn map_dims(&mut self, change: &dyn Fn(&Dim) -> Dim) {
         for node in &mut self.nodes {
             match node {
                 Scalar::Index(dim) => *dim = change(dim),
@@ -153,7 +154,8 @@ impl Physical {
         self.store = change(&self.store);
     }
 
-    fn substitute(&mut self, axis: usize, by: &Dim) {
+    /// Replaces an axis everywhere.
+    pub fn substitute(&mut self, axis: usize, by: &Dim) {
         self.map_dims(&|dim| if dim.uses_axis(axis) { with_axis(dim, axis, by) } else { dim.clone() });
     }
 
