@@ -32,10 +32,13 @@ def weights(kind, columns, products):
     shape, scale_shape = ((columns, products // GROUP, GROUP), (columns, products // GROUP, 1)) if four else ((columns, products), (columns, 1))
     most = 16 if four else 256
     codes = RANDOM.integers(-most // 2 if signed else 0, most // 2 if signed else most, shape)
-    stored = four_bits(codes, Type.i4 if signed else Type.u4) if four else o.constant(codes.astype(np.int8 if signed else np.uint8))
-    x = o.convert(stored, Type.f16)
+
+    def stored(codes):
+        return four_bits(codes, Type.i4 if signed else Type.u4) if four else o.constant(codes.astype(np.int8 if signed else np.uint8))
+
+    x = o.convert(stored(codes), Type.f16)
     if not signed:
-        x = o.subtract(x, o.constant(np.full(scale_shape, most // 2, np.float16)))
+        x = o.subtract(x, o.convert(stored(np.full(scale_shape, most // 2)), Type.f16))
     x = o.multiply(x, o.constant((RANDOM.random(scale_shape) * 4 / most / products**0.5).astype(np.float16)))
     return o.convert(o.reshape(x, [columns, products], False), Type.f32)
 

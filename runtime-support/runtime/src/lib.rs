@@ -24,6 +24,7 @@ pub mod mapped;
 pub mod math;
 pub mod model;
 pub mod nest;
+mod order;
 pub mod pages;
 pub mod parts;
 pub mod pod;

@@ -6,6 +6,7 @@
 //! depends on the extents only, so every instruction set gives the same bits.
 //! Everything is `#[inline(always)]` so that closures vectorise inside [`crate::cx::Cx::vectorize`].
 
+use crate::order::Turned;
 use crate::pod::Pod;
 use core::sync::atomic::{Ordering, compiler_fence};
 
@@ -288,17 +289,15 @@ macro_rules! floats {
             type Order = $order;
             #[inline(always)]
             fn or_greatest(self) -> $order {
-                let bits = if self.is_nan() { Self::NAN.to_bits() } else { self.to_bits() } as $order;
-                bits ^ (bits >> (<$order>::BITS - 1) & <$order>::MAX)
+                <$order>::turned(if self.is_nan() { Self::NAN.to_bits() } else { self.to_bits() } as $order)
             }
             #[inline(always)]
             fn or_least(self) -> $order {
-                let bits = if self.is_nan() { (-Self::NAN).to_bits() } else { self.to_bits() } as $order;
-                bits ^ (bits >> (<$order>::BITS - 1) & <$order>::MAX)
+                <$order>::turned(if self.is_nan() { (-Self::NAN).to_bits() } else { self.to_bits() } as $order)
             }
             #[inline(always)]
             fn of_order(order: $order) -> Self {
-                Self::from_bits((order ^ (order >> (<$order>::BITS - 1) & <$order>::MAX)) as _)
+                Self::from_bits(<$order>::turned(order) as _)
             }
         }
     )* };

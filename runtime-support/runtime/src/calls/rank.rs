@@ -1,5 +1,6 @@
 //! Elements and their positions as one number each.
 use super::Element;
+use crate::order::Turned;
 use crate::pod::Pod;
 
 /// Elements that are compared.
@@ -38,8 +39,7 @@ key! {
 /// Adding zero makes both zeros the same one. Negative numbers have the order of their bits backwards.
 #[inline(always)]
 fn order_of_bits(x: f32) -> i32 {
-    let bits = (x + 0.0).to_bits().cast_signed();
-    bits ^ (bits >> 31) & i32::MAX
+    (x + 0.0).to_bits().cast_signed().turned()
 }
 
 /// Greater for larger elements, or with `smallest` for smaller ones; of equal ones, for those with smaller positions.
