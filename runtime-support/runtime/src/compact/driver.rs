@@ -5,7 +5,7 @@ use super::tile::{MOST, Tile, columns, lanes, most_rows, rows};
 use crate::contraction::Epilogue;
 use crate::contraction::job::{Job, Place};
 use crate::contraction::kernel::{Args, LINE};
-use crate::contraction::packed::padded;
+use crate::contraction::packed::{padded, share};
 use crate::contraction::parts::{self, Shared};
 use crate::contraction::rows::pack;
 use crate::contraction::table::{BLOCK, EMPTY, Row, fill};
@@ -220,11 +220,4 @@ unsafe fn pad(rows: usize, k: usize, to: *mut f32) {
             unsafe { *to.add((last - LINE) * rows + row * LINE + product + LINE - last) = 0.0 };
         }
     }
-}
-
-/// The share of parts `range` in `all`.
-#[inline]
-fn share(all: usize, parts: usize, range: &Range<usize>) -> Range<usize> {
-    let at = |part: usize| floor_div_usize(all * part, parts);
-    at(range.start)..at(range.end)
 }

@@ -138,11 +138,8 @@ impl Compact {
         out: Dst<'_, f32>,
         epilogue: Epilogue<'_>,
     ) {
-        let c = &self.product;
-        let bias_fits = epilogue.bias.is_none_or(|bias| c.fits_bias(bias.len()));
-        let residual_fits = epilogue.residual.is_none_or(|residual| c.fits_residual(residual.extent()));
         let fits = self.fits(a.extent(), w.len(), scratch.len(), out.extent());
-        if fits && bias_fits && residual_fits && !c.is_empty() {
+        if fits && self.product.fits_epilogue(&epilogue) && !self.product.is_empty() {
             // SAFETY: all addresses were just checked.
             unsafe { driver::run(self, cx, a, w, scratch, out, epilogue) }
         }

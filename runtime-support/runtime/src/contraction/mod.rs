@@ -258,8 +258,13 @@ impl Contraction {
     }
 
     fn fits_all(&self, a: Extent, w_len: usize, out: Extent, epilogue: &Epilogue<'_>) -> bool {
-        self.fits(a, w_len, out)
-            && epilogue.bias.is_none_or(|bias| self.fits_bias(bias.len()))
+        self.fits(a, w_len, out) && self.fits_epilogue(epilogue)
+    }
+
+    /// Whether bias and residual are long enough.
+    #[inline]
+    pub(crate) fn fits_epilogue(&self, epilogue: &Epilogue<'_>) -> bool {
+        epilogue.bias.is_none_or(|bias| self.fits_bias(bias.len()))
             && epilogue.residual.is_none_or(|residual| self.fits_residual(residual.extent()))
     }
 

@@ -417,7 +417,8 @@ impl Tiles {
 }
 
 /// The share of parts `range` in `all`.
-fn share(all: usize, parts: usize, range: &Range<usize>) -> Range<usize> {
+#[inline]
+pub(crate) fn share(all: usize, parts: usize, range: &Range<usize>) -> Range<usize> {
     let at = |part: usize| floor_div_usize(all * part, parts);
     at(range.start)..at(range.end)
 }
