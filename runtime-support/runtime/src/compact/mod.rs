@@ -110,14 +110,16 @@ impl Compact {
     #[must_use]
     pub const fn fits(&self, a: Extent, w_len: usize, scratch_len: usize, out: Extent) -> bool {
         let (c, k) = (&self.product, self.product.k());
-        let whole = self.group == k
-            || !matches!(self.form, Form::Halves)
-                && self.group.is_multiple_of(STEP)
-                && self.group > 0
-                && k.is_multiple_of(self.group);
+        // Without products there would be no group, but kernels read the scales of one.
+        let whole = self.group > 0
+            && (self.group == k
+                || !matches!(self.form, Form::Halves)
+                    && self.group.is_multiple_of(STEP)
+                    && k.is_multiple_of(self.group));
         let shared = c.batches[0].w == 0 && c.batches[1].w == 0;
         matches!(c.panel, 16 | 32)
             && whole
+            && k > 0
             && (shared || c.batches[0].extent <= 1 && c.batches[1].extent <= 1)
             && self.weights_len() <= w_len
             && self.weights_len() < usize::MAX

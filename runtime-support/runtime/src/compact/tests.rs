@@ -165,6 +165,8 @@ fn hostile_descriptors_write_nothing() {
         Compact { group: 3, ..good.compact },
         Compact { group: 16, ..good.compact },
         Compact { form: Form::Bytes, ..good.compact },
+        Compact { group: 0, ..with(Contraction { depth: 0, ..c }) },
+        with(Contraction { depth: 0, ..c }),
         with(Contraction { panel: 0, ..c }),
         with(Contraction { panel: 8, ..c }),
         with(Contraction { depth: usize::MAX, ..c }),
