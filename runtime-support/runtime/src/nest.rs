@@ -6,7 +6,10 @@
 //! depends on the extents only, so every instruction set gives the same bits.
 //! Everything is `#[inline(always)]` so that closures vectorise inside [`crate::cx::Cx::vectorize`].
 
-use crate::order::Turned;
+mod number;
+
+pub use number::Number;
+
 use crate::pod::Pod;
 use core::sync::atomic::{Ordering, compiler_fence};
 
@@ -134,8 +137,10 @@ fn accumulate<T: Copy>(lanes: &mut [T; LANES], n: usize, mut f: impl FnMut(usize
             }
         }
     }
-    while done + LANES <= n {
+    while n - done >= LANES {
         for (l, lane) in lanes.iter_mut().enumerate() {
+            // SAFETY: this many are left.
+            unsafe { core::hint::assert_unchecked(done + l < n) };
             *lane = combine(*lane, f(done + l));
         }
         // Vectors are made of the lanes, not of turns of the loop.
@@ -147,24 +152,24 @@ fn accumulate<T: Copy>(lanes: &mut [T; LANES], n: usize, mut f: impl FnMut(usize
     }
 }
 
-/// Reduces `f(0)`, ..., `f(n - 1)` with an associative `combine` whose neutral element is `neutral`.
+/// Lanes of `f(0)`, ..., `f(n - 1)`, combined from `neutral` on.
 #[inline(always)]
-pub fn reduce<T: Copy>(n: usize, neutral: T, f: impl FnMut(usize) -> T, combine: impl Fn(T, T) -> T) -> T {
+fn lanes<T: Copy>(n: usize, neutral: T, f: impl FnMut(usize) -> T, combine: &impl Fn(T, T) -> T) -> [T; LANES] {
     // Else a loop around this one may be vectorised instead, which gathers from many rows at once.
     compiler_fence(Ordering::SeqCst);
     let mut lanes = [neutral; LANES];
-    accumulate(&mut lanes, n, f, &combine);
-    fold_lanes(lanes, combine)
+    accumulate(&mut lanes, n, f, combine);
+    lanes
 }
 
-/// Reduces `f` over all index tuples with an associative `combine` whose neutral element is `neutral`.
+/// Lanes of `f` over all index tuples, combined from `neutral` on.
 #[inline(always)]
-pub fn reduce_nd<T: Copy, const RANK: usize>(
+fn lanes_nd<T: Copy, const RANK: usize>(
     extents: [usize; RANK],
     neutral: T,
     mut f: impl FnMut([usize; RANK]) -> T,
-    combine: impl Fn(T, T) -> T,
-) -> T {
+    combine: &impl Fn(T, T) -> T,
+) -> [T; LANES] {
     let mut lanes = [neutral; LANES];
     rows(
         extents,
@@ -180,152 +185,82 @@ pub fn reduce_nd<T: Copy, const RANK: usize>(
                     }
                     f(index)
                 },
-                &combine,
+                combine,
             );
         },
     );
+    lanes
+}
+
+/// Reduces `f(0)`, ..., `f(n - 1)` with an associative `combine` whose neutral element is `neutral`.
+#[inline(always)]
+pub fn reduce<T: Copy>(n: usize, neutral: T, f: impl FnMut(usize) -> T, combine: impl Fn(T, T) -> T) -> T {
+    reduce_held(
+        n,
+        neutral,
+        f,
+        combine,
+        #[inline(always)]
+        |lanes| lanes,
+    )
+}
+
+/// [`reduce`] with lanes that go through `hold` where a row fills them.
+#[inline(always)]
+fn reduce_held<T: Copy>(
+    n: usize,
+    neutral: T,
+    mut f: impl FnMut(usize) -> T,
+    combine: impl Fn(T, T) -> T,
+    hold: impl Fn([T; LANES]) -> [T; LANES],
+) -> T {
+    if n > LANES {
+        return fold_lanes(hold(lanes(n, neutral, f, &combine)), combine);
+    }
+    // A loop around a short row is made of vectors, each of an element of as many rows; of longer ones these are gathered.
+    if n > LANES / 2 {
+        compiler_fence(Ordering::SeqCst);
+    }
+    let mut lanes = [neutral; LANES];
+    for (l, lane) in lanes.iter_mut().enumerate().take(n) {
+        *lane = combine(*lane, f(l));
+    }
     fold_lanes(lanes, combine)
 }
 
-/// Numbers that reductions work on. Integers wrap; float `max` and `min` keep a NaN from either side.
-pub trait Number: Copy {
-    /// Neutral element of [`Number::add`].
-    const ZERO: Self;
-    /// Neutral element of [`Number::mul`].
-    const ONE: Self;
-    /// Neutral element of [`Number::max`].
-    const LOWEST: Self;
-    /// Neutral element of [`Number::min`].
-    const HIGHEST: Self;
-    /// Sum.
-    #[must_use]
-    fn add(self, other: Self) -> Self;
-    /// Product.
-    #[must_use]
-    fn mul(self, other: Self) -> Self;
-    /// The greater one.
-    #[must_use]
-    fn max(self, other: Self) -> Self;
-    /// The lesser one.
-    #[must_use]
-    fn min(self, other: Self) -> Self;
-    /// An integer, by which maxima are found: one instruction each, where a choice between floats takes several in turn.
-    type Order: Number;
-    /// Greater for greater numbers, and greatest for NaN.
-    #[must_use]
-    fn or_greatest(self) -> Self::Order;
-    /// Greater for greater numbers, and least for NaN.
-    #[must_use]
-    fn or_least(self) -> Self::Order;
-    /// The number of which it is the order.
-    #[must_use]
-    fn of_order(order: Self::Order) -> Self;
+/// Reduces `f` over all index tuples with an associative `combine` whose neutral element is `neutral`.
+#[inline(always)]
+pub fn reduce_nd<T: Copy, const RANK: usize>(
+    extents: [usize; RANK],
+    neutral: T,
+    f: impl FnMut([usize; RANK]) -> T,
+    combine: impl Fn(T, T) -> T,
+) -> T {
+    fold_lanes(lanes_nd(extents, neutral, f, &combine), combine)
 }
-
-macro_rules! integers {
-    ($($t:ty)*) => { $(
-        impl Number for $t {
-            const ZERO: Self = 0;
-            const ONE: Self = 1;
-            const LOWEST: Self = <$t>::MIN;
-            const HIGHEST: Self = <$t>::MAX;
-            #[inline(always)]
-            fn add(self, other: Self) -> Self {
-                self.wrapping_add(other)
-            }
-            #[inline(always)]
-            fn mul(self, other: Self) -> Self {
-                self.wrapping_mul(other)
-            }
-            #[inline(always)]
-            fn max(self, other: Self) -> Self {
-                if self > other { self } else { other }
-            }
-            #[inline(always)]
-            fn min(self, other: Self) -> Self {
-                if self < other { self } else { other }
-            }
-            type Order = Self;
-            #[inline(always)]
-            fn or_greatest(self) -> Self {
-                self
-            }
-            #[inline(always)]
-            fn or_least(self) -> Self {
-                self
-            }
-            #[inline(always)]
-            fn of_order(order: Self) -> Self {
-                order
-            }
-        }
-    )* };
-}
-integers!(i8 u8 i16 u16 i32 u32 i64 u64);
-
-macro_rules! floats {
-    ($($t:ty as $order:ty)*) => { $(
-        impl Number for $t {
-            const ZERO: Self = 0.0;
-            const ONE: Self = 1.0;
-            const LOWEST: Self = <$t>::NEG_INFINITY;
-            const HIGHEST: Self = <$t>::INFINITY;
-            #[inline(always)]
-            fn add(self, other: Self) -> Self {
-                self + other
-            }
-            #[inline(always)]
-            fn mul(self, other: Self) -> Self {
-                self * other
-            }
-            #[inline(always)]
-            fn max(self, other: Self) -> Self {
-                if self > other || self.is_nan() { self } else { other }
-            }
-            #[inline(always)]
-            fn min(self, other: Self) -> Self {
-                if self < other || self.is_nan() { self } else { other }
-            }
-            type Order = $order;
-            #[inline(always)]
-            fn or_greatest(self) -> $order {
-                <$order>::turned(if self.is_nan() { Self::NAN.to_bits() } else { self.to_bits() } as $order)
-            }
-            #[inline(always)]
-            fn or_least(self) -> $order {
-                <$order>::turned(if self.is_nan() { (-Self::NAN).to_bits() } else { self.to_bits() } as $order)
-            }
-            #[inline(always)]
-            fn of_order(order: $order) -> Self {
-                Self::from_bits(<$order>::turned(order) as _)
-            }
-        }
-    )* };
-}
-floats!(f32 as i32 f64 as i64);
 
 /// Sum of `f(0)`, ..., `f(n - 1)`.
 #[inline(always)]
 pub fn sum<T: Number>(n: usize, f: impl FnMut(usize) -> T) -> T {
-    reduce(n, T::ZERO, f, T::add)
+    reduce_held(n, T::ZERO, f, T::add, T::held)
 }
 
 /// Sum of `f` over all index tuples.
 #[inline(always)]
 pub fn sum_nd<T: Number, const RANK: usize>(extents: [usize; RANK], f: impl FnMut([usize; RANK]) -> T) -> T {
-    reduce_nd(extents, T::ZERO, f, T::add)
+    fold_lanes(T::held(lanes_nd(extents, T::ZERO, f, &T::add)), T::add)
 }
 
 /// Product of `f(0)`, ..., `f(n - 1)`.
 #[inline(always)]
 pub fn prod<T: Number>(n: usize, f: impl FnMut(usize) -> T) -> T {
-    reduce(n, T::ONE, f, T::mul)
+    reduce_held(n, T::ONE, f, T::mul, T::held)
 }
 
 /// Product of `f` over all index tuples.
 #[inline(always)]
 pub fn prod_nd<T: Number, const RANK: usize>(extents: [usize; RANK], f: impl FnMut([usize; RANK]) -> T) -> T {
-    reduce_nd(extents, T::ONE, f, T::mul)
+    fold_lanes(T::held(lanes_nd(extents, T::ONE, f, &T::mul)), T::mul)
 }
 
 /// Greatest value of `f(0)`, ..., `f(n - 1)`.
