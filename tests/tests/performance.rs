@@ -34,6 +34,7 @@ const MODELS: &[(&str, &[(&str, &str)])] = &[
     ("cases/channels/greatest_of_an_input/model.xml", &[]),
     ("cases/channels/few_of_long_lines/model.xml", &[]),
     ("cases/channels/long_lines/model.xml", &[]),
+    ("cases/channels/long_lines_strided/model.xml", &[]),
     ("cases/channels/unit_lengths/model.xml", &[]),
     ("cases/minimal_filtering/dilated/model.xml", &[]),
     ("cases/minimal_filtering/groups/model.xml", &[]),

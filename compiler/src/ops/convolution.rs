@@ -419,8 +419,10 @@ impl Phase {
         let tap_step = taps.next().zip(first_tap).map_or(step, |(next, first)| next - first);
         let count = (slide.size.clone() - first).maximum(&Dim::constant(0)).ceil_div(&Dim::constant(step));
         let taps = first_tap.map_or(0, |first| (kernel - first - 1) / tap_step + 1);
-        let (first_tap, taps) = (first_tap.unwrap_or(0), Dim::constant(taps));
-        Some(Phase { first, step, count, first_tap, tap_step, taps, of_one_pixel: false })
+        // From the last tap to the first one: these read pixels in their order, as kernels for lines do.
+        let last_tap = first_tap.map_or(0, |first| first + (taps - 1) * tap_step);
+        let taps = Dim::constant(taps);
+        Some(Phase { first, step, count, first_tap: last_tap, tap_step: -tap_step, taps, of_one_pixel: false })
     }
 }
 

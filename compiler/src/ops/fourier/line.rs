@@ -21,6 +21,10 @@ use std::f64::consts::TAU;
 const SHORT: i64 = 64;
 /// Longest transform whose matrix is stored.
 const LONGEST_MATRIX: i64 = 512;
+/// Roots in the tables of first transforms that are multiplied with twiddle factors, at most.
+const MOST_ROOTS: i64 = 16 * 1024;
+/// Rows, at least, that are worth such tables.
+const LEAST_ROWS: i64 = 16;
 
 /// A tensor that is read or written along an axis.
 #[derive(Clone, Copy, Debug)]
@@ -206,25 +210,30 @@ impl Line {
         Ok(builder.temporary(element, [self.rows.as_slice(), more].concat()))
     }
 
-    /// `out[rows, u, m, to] = sum over k and part of x[rows, u, k, part] * table[k, part, m, to]`.
+    /// `out[rows, u, m, to] = sum over k and part of x[rows, u, k, part] * table[k, part, m, to]`; or of `x[rows, k, u, part]` if it
+    /// is `crossed`, and with `table[u, k, part, m, to]` if each unit has its own.
     fn product(
         &self,
         builder: &mut Builder,
-        x: BufferId,
+        (x, crossed): (BufferId, bool),
         table: BufferId,
         units: i64,
         to_parts: i64,
     ) -> Result<BufferId, Diagnostic> {
         let dims = builder.dims(table);
-        let [k, parts, results, _] = dims.as_slice() else { return Err(Diagnostic::internal("a table lacks an axis")) };
+        let [own @ .., k, parts, results, _] = dims.as_slice() else {
+            return Err(Diagnostic::internal("a table lacks an axis"));
+        };
         let more = [Dim::constant(units), results.clone(), Dim::constant(to_parts)];
         let out = self.staged(builder, &more)?;
         let mut grid = self.grid(builder, &more)?;
         let (k, part) = (reduction_axis(&mut grid.n, k), reduction_axis(&mut grid.n, parts));
         let (unit, m, to) = (grid.axis(0), grid.axis(1), grid.axis(2));
-        let value = (x, grid.at(&[unit, k.clone(), part.clone()]));
+        let own = own.iter().map(|_| unit.clone());
+        let factor = (table, own.chain([k.clone(), part.clone(), m, to]).collect());
+        let at = if crossed { [k.clone(), unit, part.clone()] } else { [unit, k.clone(), part.clone()] };
+        let value = (x, grid.at(&at));
         let result = (out, grid.at(&grid.more));
-        let factor = (table, vec![k.clone(), part.clone(), m, to]);
         grid.sum_products([k, part], [value, factor], result)?;
         Ok(out)
     }
@@ -235,17 +244,26 @@ impl Line {
         let (length, element) = (a * b, self.element(builder)?);
         let (parts, to_parts) = (parts(self.from.values), parts(self.to.values));
         let gathered = self.gathered(builder, a, b)?;
-        let first =
-            constant(builder, element, [a, parts, a, 2], |[j, part, m, to]| rotation(self.root(j * m, a), part, to))?;
-        let inner = self.product(builder, gathered, first, b, 2)?;
-        let turned = self.turned(builder, inner, a, b)?;
+        let merged = self.merges(length * a);
+        let turned = if merged {
+            let table = constant(builder, element, [b, a, parts, a, 2], |[j2, j1, part, m, to]| {
+                rotation(self.root((b * j1 + j2) * m, length), part, to)
+            })?;
+            self.product(builder, (gathered, false), table, b, 2)?
+        } else {
+            let table = constant(builder, element, [a, parts, a, 2], |[j, part, m, to]| {
+                rotation(self.root(j * m, a), part, to)
+            })?;
+            let inner = self.product(builder, (gathered, false), table, b, 2)?;
+            self.turned(builder, inner, a, b)?
+        };
         let results = self.results.as_const().unwrap_or(length);
         let scale = self.scale(length);
         let columns = (results + a - 1) / a;
         let second = constant(builder, element, [b, 2, columns, to_parts], |[j, part, m, to]| {
             rotation(self.root(j * m, b), part, to) * scale
         })?;
-        let outer = self.product(builder, turned, second, a, to_parts)?;
+        let outer = self.product(builder, (turned, merged), second, a, to_parts)?;
         let mut grid = self.grid(builder, &[self.results.clone(), Dim::constant(to_parts)])?;
         let (m, to) = (grid.axis(0), grid.axis(1));
         let a = Dim::constant(a);
@@ -253,6 +271,13 @@ impl Line {
         let index = self.to.index(&grid.row, &m, &to);
         grid.n.store(self.to.buffer, &index, value);
         Ok(())
+    }
+
+    /// Whether the products with twiddle factors are part of the first transforms, which then have a table for each of them: where
+    /// this has few elements, and rows enough read it.
+    fn merges(&self, roots: i64) -> bool {
+        let rows = self.rows.iter().try_fold(1i64, |rows, dim| rows.checked_mul(dim.as_const()?));
+        roots <= MOST_ROOTS && rows.is_some_and(|rows| rows >= LEAST_ROWS)
     }
 
     /// `[rows, j2, m1, part]` times the root for `j2 * m1`, as `[rows, m1, j2, part]`.

@@ -1,6 +1,7 @@
 //! Convolutions of few channels read a copy of their data with its padding: where a sum has few elements along a line of its
 //! window, finding out which of them lie in the padding takes longer than to multiply them. So do depthwise convolutions with
-//! long lines, of which neighbours would have none in common at the border, and those of an input that loops along lines compute.
+//! long lines that no kernel for lines takes, of which neighbours would have no taps in common at the border, and those of an input
+//! that loops along lines compute.
 
 use super::blocks::split_nests;
 use super::layout::runs_along_lines;
@@ -15,7 +16,7 @@ use crate::program::{BufferId, Program, Role};
 
 /// Channels, at most.
 const CHANNELS: i64 = 8;
-/// Taps of a line from which on no kernel for lines takes a depthwise convolution.
+/// Taps of a long line.
 const LONG: i64 = 11;
 /// The least part of a line's outputs that reach into the padding, for which depthwise convolutions are worth a copy: a quarter.
 const PART: i64 = 4;
@@ -92,8 +93,9 @@ impl Padding {
     }
 }
 
-/// Whether windows have long lines, many of which reach into the padding. Neighbours along another dimension than the last one
-/// have their taps in common as it is.
+/// Whether windows have long lines, many of which reach into the padding, and are apart or dilated: else a kernel for lines takes
+/// them, and leaves out what lies in the padding. Neighbours along another dimension than the last one have their taps in common
+/// as it is.
 fn long_lines(nest: &Nest, index: &[Dim], sides: &[(i64, i64)]) -> bool {
     let extent = |dim: &Dim, mut axes: std::ops::Range<usize>| {
         axes.find(|axis| dim.uses_axis(*axis)).and_then(|axis| nest.axes[axis].extent.as_const())
@@ -102,7 +104,9 @@ fn long_lines(nest: &Nest, index: &[Dim], sides: &[(i64, i64)]) -> bool {
     let last = index.iter().zip(sides).rfind(|(dim, _)| outputs(dim) > 1);
     last.is_some_and(|(dim, (before, behind))| {
         let taps = extent(dim, nest.maps..nest.axes.len()).unwrap_or(1);
-        taps >= LONG && before.saturating_add(*behind).saturating_mul(PART) >= outputs(dim)
+        let in_line =
+            (0..nest.axes.len()).filter(|axis| dim.uses_axis(*axis)).all(|axis| dim.coefficient(axis) == Some(1));
+        taps >= LONG && !in_line && before.saturating_add(*behind).saturating_mul(PART) >= outputs(dim)
     })
 }
 

@@ -28,20 +28,19 @@ pub(crate) struct Lines {
     pub limit: isize,
 }
 
-/// Where a line lies, and which rows of its window are not in the padding.
+/// Where a line lies, and which rows of its window are not in the padding: `ROWS` of them, at most.
 #[derive(Clone, Copy)]
-pub(crate) struct Line {
+pub(crate) struct Line<const ROWS: usize = MOST_TAPS> {
     pub a: isize,
     pub out: usize,
     pub residual: usize,
-    taps: [TapAt; MOST_TAPS],
+    taps: [TapAt; ROWS],
     count: usize,
 }
 
-impl Line {
+impl<const ROWS: usize> Line<ROWS> {
     /// Not known yet.
-    pub const NOWHERE: Line =
-        Line { a: 0, out: 0, residual: 0, taps: [TapAt { at: 0, index: 0 }; MOST_TAPS], count: 0 };
+    pub const NOWHERE: Self = Line { a: 0, out: 0, residual: 0, taps: [TapAt { at: 0, index: 0 }; ROWS], count: 0 };
 
     /// The rows of its window that are not in the padding, each from its first tap on.
     pub fn taps(&self) -> &[TapAt] {
@@ -50,12 +49,12 @@ impl Line {
 }
 
 impl Lines {
-    /// The lines, if the convolution has the form.
-    pub fn of(c: &Contraction) -> Option<Self> {
+    /// The lines, if the convolution has the form, and a window of so many rows at most.
+    pub fn of(c: &Contraction, most: usize) -> Option<Self> {
         let fast = c.rows.iter().rposition(|axis| axis.extent != 1)? & 3;
         let (row, [t0, t1, t2, tap]) = (c.rows[fast], c.taps);
         let stride = [1, 2].into_iter().find(|stride| step(*stride, tap.a) == row.a)?;
-        if tap.a <= 0 || t0.extent.checked_mul(t1.extent)?.checked_mul(t2.extent)? > MOST_TAPS {
+        if tap.a <= 0 || t0.extent.checked_mul(t1.extent)?.checked_mul(t2.extent)? > most {
             return None;
         }
         let along = |bound: &Bound| bound.limit != 0 && (usize::from(bound.row) == fast || bound.tap == 3);
@@ -92,7 +91,7 @@ impl Lines {
     }
 
     /// Where line number `line` lies.
-    pub fn line(&self, c: &Contraction, line: usize) -> Line {
+    pub fn line<const ROWS: usize>(&self, c: &Contraction, line: usize) -> Line<ROWS> {
         let (mut index, mut rest) = ([0; 4], line);
         for (axis, index) in c.rows.iter().zip(&mut index).take(self.fast).rev() {
             (rest, *index) = (floor_div_usize(rest, axis.extent), floor_mod_usize(rest, axis.extent));

@@ -3,7 +3,7 @@
 use super::fold::{FoldKernel, Folded};
 use super::job::{Job, offset};
 use super::kernel::LINE;
-use super::line::{Line, Lines};
+use super::line::{Line, Lines, MOST_TAPS};
 use super::narrow_kernel::{self, NarrowArgs, Tiling, choose};
 use super::parts::{Parts, Shared};
 use super::results::Results;
@@ -63,7 +63,7 @@ impl Narrow {
         if c.cols > LINE || c.panel < LINE || c.depth < LEAST_DEPTH || window < 2 || !gains {
             return None;
         }
-        let lines = Lines::of(c)?;
+        let lines = Lines::of(c, MOST_TAPS)?;
         let taps = floor_div_usize(c.k(), window.saturating_mul(c.depth));
         let fits = |rows: usize| narrow_kernel::fits(rows, lines.stride, (taps, window, c.depth));
         let of = |kernels| choose(kernels, lines.stride, lines.outputs(c), fits);

@@ -11,6 +11,7 @@
     allow(dead_code, unused_macros)
 )]
 
+use super::long_kernel;
 use crate::contraction::job::offset;
 use crate::contraction::line::TapAt;
 use crate::contraction::results::Results;
@@ -31,6 +32,8 @@ pub(super) struct LineArgs<'a> {
     pub a: *const f32,
     /// Distance of pixels.
     pub pixel: isize,
+    /// Taps along the line: K, where the kernel has a number of its own.
+    pub along: usize,
     /// Pixels `-first..limit - first` are not in the padding, which reaches at most K - 1 pixels of a window with K taps along
     /// the line.
     pub first: isize,
@@ -53,26 +56,34 @@ pub(super) struct LineSet {
     pub cols: usize,
     /// By form: many outputs, few outputs.
     kernels: [[LineKernel; 2]; 6],
+    /// For any number of taps, with a stride of 1.
+    long: [LineKernel; 2],
 }
 
 impl LineSet {
     /// The kernel for a stride, a number of taps along the line, and a length of lines.
     pub fn kernel(&self, stride: usize, taps: usize, outputs: usize) -> Option<LineKernel> {
         let [s1k3, s2k3, s1k5, s2k5, s1k7, s1k9] = &self.kernels;
-        let [many, few] = match (stride, taps) {
+        let kernels = match (stride, taps) {
             (1, 3) => s1k3,
             (2, 3) => s2k3,
             (1, 5) => s1k5,
             (2, 5) => s2k5,
             (1, 7) => s1k7,
             (1, 9) => s1k9,
+            (1, 2..) => return of_outputs(&self.long, outputs, (long_kernel::OUTPUTS, long_kernel::FEW_OUTPUTS)),
             _ => return None,
         };
-        match outputs {
-            OUTPUTS.. => Some(*many),
-            FEW_OUTPUTS.. => Some(*few),
-            _ => None,
-        }
+        of_outputs(kernels, outputs, (OUTPUTS, FEW_OUTPUTS))
+    }
+}
+
+/// The kernel of many outputs, or the one of few, if there are as many.
+fn of_outputs([many, few]: &[LineKernel; 2], outputs: usize, least: (usize, usize)) -> Option<LineKernel> {
+    match outputs {
+        _ if outputs >= least.0 => Some(*many),
+        _ if outputs >= least.1 => Some(*few),
+        _ => None,
     }
 }
 
@@ -106,18 +117,18 @@ const fn by_columns<S: Simd>(outputs: usize) -> bool {
     S::LANES == 8 && outputs == OUTPUTS
 }
 
-/// A row of the window: its weights for a vector of channels, and the pixel of output 0 under the first of them.
+/// A row of the window, or a part of it: its weights for a vector of channels, and the pixel of output 0 under the first of them.
 #[derive(Clone, Copy)]
-struct Row<S: Simd, const K: usize> {
-    weights: [S::F32; K],
-    pixel: *const f32,
+pub(super) struct Row<S: Simd, const K: usize> {
+    pub weights: [S::F32; K],
+    pub pixel: *const f32,
 }
 
 impl<S: Simd, const K: usize> Row<S, K> {
     /// # Safety
     /// As [`LineKernel`].
     #[inline(always)]
-    unsafe fn new(s: S, args: &LineArgs<'_>, tap: &TapAt, column: usize) -> Self {
+    pub unsafe fn new(s: S, args: &LineArgs<'_>, tap: &TapAt, column: usize) -> Self {
         let mut weights = [s.splat(0.0); K];
         for (t, weight) in weights.iter_mut().enumerate() {
             // SAFETY: promised by the caller.
@@ -168,6 +179,8 @@ macro_rules! pixels {
         $(if const { $number < (MR - 1) * STRIDE + K } { let $p: usize = $number; $block })*
     };
 }
+
+pub(super) use pixels;
 
 /// MR outputs of one vector of channels.
 ///
@@ -250,8 +263,8 @@ unsafe fn columns<
 }
 
 /// What outputs begin with, and where the next one ends.
-struct Ends<S: Simd> {
-    bias: S::F32,
+pub(super) struct Ends<S: Simd> {
+    pub bias: S::F32,
     low: S::F32,
     high: S::F32,
     residual: *const f32,
@@ -264,7 +277,7 @@ impl<S: Simd> Ends<S> {
     /// # Safety
     /// As [`line`].
     #[inline(always)]
-    unsafe fn new(s: S, args: &LineArgs<'_>, (start, column): (usize, usize)) -> Self {
+    pub unsafe fn new(s: S, args: &LineArgs<'_>, (start, column): (usize, usize)) -> Self {
         let to = &args.to;
         let (low, high) = to.clamp.unwrap_or((f32::NEG_INFINITY, f32::INFINITY));
         Ends {
@@ -282,7 +295,7 @@ impl<S: Simd> Ends<S> {
     /// # Safety
     /// As [`line`]; there are so many outputs.
     #[inline(always)]
-    unsafe fn finish(&mut self, s: S, args: &LineArgs<'_>, mut x: S::F32) {
+    pub unsafe fn finish(&mut self, s: S, args: &LineArgs<'_>, mut x: S::F32) {
         // SAFETY: promised by the caller.
         unsafe {
             if !self.residual.is_null() {
@@ -298,7 +311,7 @@ impl<S: Simd> Ends<S> {
 
 /// The products of pixel `p` of a tile, for each output that it reaches.
 #[inline(always)]
-fn add<S: Simd, const K: usize, const MR: usize>(
+pub(super) fn add<S: Simd, const K: usize, const MR: usize>(
     s: S,
     acc: &mut [S::F32; MR],
     x: S::F32,
@@ -372,8 +385,22 @@ macro_rules! kernels {
             kernels!(@one $token, 1, 9, FEW_OUTPUTS, $attribute),
                 ],
             ],
+            long: [
+        kernels!(@long $token, long_kernel::OUTPUTS, $attribute),
+        kernels!(@long $token, long_kernel::FEW_OUTPUTS, $attribute),
+            ],
         };
     };
+    (@long $token:expr, $outputs:expr, $attribute:meta) => {{
+        /// # Safety
+        /// As [`LineKernel`].
+        #[$attribute]
+        unsafe fn kernel(args: &LineArgs<'_>) {
+            // SAFETY: promised by the caller; this function has the target features.
+            unsafe { long_kernel::line::<_, { $outputs }>($token, args) }
+        }
+        kernel
+    }};
     (@one $token:expr, $stride:literal, $taps:literal, $outputs:expr, $attribute:meta) => {{
         /// # Safety
         /// As [`LineKernel`].

@@ -3,7 +3,7 @@ use super::line_kernel::{LineArgs, LineKernel, of};
 use super::near::{Copies, Near, Source};
 use crate::contraction::job::{Job, offset};
 use crate::contraction::kernel::LINE;
-use crate::contraction::line::{Line, Lines};
+use crate::contraction::line::{Line, Lines, MOST_TAPS};
 use crate::contraction::results::Results;
 use crate::contraction::{Contraction, Then};
 use crate::isa::Isa;
@@ -18,6 +18,8 @@ const NEAR: usize = 6 * 1024;
 const SEEN: usize = 4;
 /// Lines of a part: each reads lines of its neighbours, too.
 const LEAST: usize = 4;
+/// Rows, at most, of a window that is taken line by line.
+const MOST_ROWS: usize = 64;
 /// So few lines are divided by channels.
 const FEW: usize = 8;
 
@@ -40,10 +42,15 @@ pub(super) fn division(c: &Contraction, line: usize, wanted: usize, threads: usi
     (wanted.min(each.saturating_mul(threads)), (line, c.cols))
 }
 
+/// Rows of the window. Saturates.
+fn window_rows(c: &Contraction) -> usize {
+    c.taps.iter().take(3).fold(1usize, |rows, tap| rows.saturating_mul(tap.extent))
+}
+
 impl Depthwise {
     /// The convolution in lines, if it has the form and there is a kernel.
     pub fn of(c: &Contraction, isa: Isa) -> Option<Self> {
-        let lines = Lines::of(c)?;
+        let lines = Lines::of(c, MOST_ROWS)?;
         let set = of(isa).iter().find(|set| set.cols <= c.cols)?;
         let kernel = set.kernel(lines.stride, c.taps[3].extent, lines.outputs(c))?;
         Some(Depthwise { lines, kernel, lanes: set.cols })
@@ -60,13 +67,17 @@ impl Depthwise {
             // SAFETY: promised by the caller.
             return unsafe { self.run_near(job, copies, part, cols, then) };
         }
+        if window_rows(c) > MOST_TAPS {
+            // SAFETY: promised by the caller.
+            return unsafe { self.run_high(job, part, cols, then) };
+        }
         let lines = floor_div_usize(part.end, length);
         // As many channels at a time as leave a line's window in the cache.
         let held = length.saturating_mul(2).saturating_mul(c.taps[2].extent);
         let least = if then.is_some() { SEEN } else { 1 };
         let vectors = floor_div_usize(floor_div_usize(NEAR, held), self.lanes).max(least);
         let block = vectors.saturating_mul(self.lanes);
-        let mut at = [Line::NOWHERE; STRIP];
+        let mut at: [Line; STRIP] = [Line::NOWHERE; STRIP];
         let mut line = floor_div_usize(part.start, length);
         while line < lines {
             let strip = at.get_mut(..STRIP.min(lines - line)).unwrap_or_default();
@@ -128,7 +139,7 @@ impl Depthwise {
             let width = LINE.min(cols.end - start);
             near.clear();
             for number in lines.clone() {
-                let line = self.lines.line(job.c, number);
+                let line: Line = self.lines.line(job.c, number);
                 let args = self.args(job, &line, start, width);
                 let source = Source { a: job.a.wrapping_add(start), pixel: args.pixel, width };
                 // SAFETY: promised by the caller; the channels are inside the result, which is borrowed.
@@ -145,13 +156,50 @@ impl Depthwise {
         }
     }
 
+    /// The same for windows of many rows, which the next line reads again: a cache line of channels after the other.
+    ///
+    /// # Safety
+    /// As [`Depthwise::run`].
+    // Addresses of many rows lie on the stack.
+    #[inline(never)]
+    unsafe fn run_high(&self, job: &Job<'_>, part: Range<usize>, cols: Range<usize>, then: Option<Then<'_>>) {
+        let length = self.lines.outputs(job.c);
+        let lines = floor_div_usize(part.start, length)..floor_div_usize(part.end, length);
+        let block = if then.is_some() { SEEN.saturating_mul(self.lanes) } else { self.lanes.max(LINE) };
+        let mut column = cols.start;
+        while column < cols.end {
+            // The last channels overlap those before them.
+            let start = column.min(cols.end - self.lanes);
+            let width = block.min(cols.end - start);
+            for number in lines.clone() {
+                let line = self.lines.line::<MOST_ROWS>(job.c, number);
+                let args = self.args(job, &line, start, width);
+                // SAFETY: promised by the caller; the channels are inside the result, which is borrowed.
+                unsafe {
+                    (self.kernel)(&args);
+                    if let Some(then) = then {
+                        job.show(then, (number * length, start), &args.to, args.outputs);
+                    }
+                }
+            }
+            column = start + width;
+        }
+    }
+
     /// Some channels of a line.
-    fn args<'a>(&self, job: &Job<'_>, line: &'a Line, column: usize, cols: usize) -> LineArgs<'a> {
+    fn args<'a, const ROWS: usize>(
+        &self,
+        job: &Job<'_>,
+        line: &'a Line<ROWS>,
+        column: usize,
+        cols: usize,
+    ) -> LineArgs<'a> {
         let axis = self.lines.axis(job.c);
         LineArgs {
             taps: line.taps(),
             a: job.a.wrapping_offset(line.a).wrapping_add(column),
             pixel: job.c.taps[3].a,
+            along: job.c.taps[3].extent,
             first: self.lines.first,
             limit: self.lines.limit,
             w: job.w.wrapping_add(column),

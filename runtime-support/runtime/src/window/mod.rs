@@ -6,6 +6,7 @@ mod driver;
 mod kernel;
 mod line_kernel;
 mod lines;
+mod long_kernel;
 mod near;
 mod sums;
 

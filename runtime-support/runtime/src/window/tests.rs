@@ -17,11 +17,23 @@ fn random_window(r: &mut Random, multiple: usize) -> (Window, usize, usize) {
     let large = r.below(8) == 0;
     let (kh, kw) = if large { (9 + r.below(3), 8 + r.below(9)) } else { (1 + r.below(4), 1 + r.below(7)) };
     let (sh, sw, dh, dw) = (1 + r.below(2), 1 + r.below(3), 1 + r.below(2), 1 + r.below(2));
-    let (ph, pw) = (r.below(4), r.below(4));
-    let (h, w) = ((kh - 1) * dh + 1 + r.below(5), (kw - 1) * dw + 1 + r.below(30));
-    let (oh, ow) = ((h + 2 * ph - (kh - 1) * dh - 1) / sh + 1, (w + 2 * pw - (kw - 1) * dw - 1) / sw + 1);
+    let padding = (r.below(4), r.below(4));
+    let size = ((kh - 1) * dh + 1 + r.below(5), (kw - 1) * dw + 1 + r.below(30));
     let images = 1 + r.below(2);
     let pitch = channels.next_multiple_of(multiple);
+    padded_window((kh, kw), (sh, sw), (dh, dw), padding, size, (images, channels, pitch))
+}
+
+/// A window over images of channels at a distance.
+fn padded_window(
+    (kh, kw): (usize, usize),
+    (sh, sw): (usize, usize),
+    (dh, dw): (usize, usize),
+    (ph, pw): (usize, usize),
+    (h, w): (usize, usize),
+    (images, channels, pitch): (usize, usize, usize),
+) -> (Window, usize, usize) {
+    let (oh, ow) = ((h + 2 * ph - (kh - 1) * dh - 1) / sh + 1, (w + 2 * pw - (kw - 1) * dw - 1) / sw + 1);
     let (line, pixel) = ((w * pitch) as isize, pitch as isize);
     let row = |extent, a, out| RowAxis { extent, a, out, residual: out };
     let window = Window {
@@ -139,6 +151,24 @@ fn depthwise_convolutions_of_pixels_that_share_sets_match_the_definition() {
 }
 
 #[test]
+fn depthwise_convolutions_of_lines_of_any_length_match_the_definition() {
+    let mut r = Random(0x10a6_11e5);
+    let (mut long, mut high) = (0, 0);
+    for i in 0..240 {
+        // From two taps on, with images smaller than the window.
+        let (kh, kw) = ([1 + r.below(6), 10 + r.below(30)][i % 2], 2 + r.below([8, 40][i / 2 % 2]));
+        let (h, w) = (1 + r.below(12), 1 + r.below(40));
+        let padding = (kh.saturating_sub(h).max(r.below(kh)), kw.saturating_sub(w).max(r.below(kw)));
+        let window = padded_window((kh, kw), (1, 1), (1, 1), padding, (h, w), (1, 1 + r.below(40), 40));
+        let lines = Isa::ALL.into_iter().any(|isa| Depthwise::of(&window.0.geometry(), isa).is_some());
+        long += usize::from(lines && ![3, 5, 7, 9].contains(&kw));
+        high += usize::from(lines && kh > 9);
+        check(&mut r, window, 0);
+    }
+    assert!(long > 60 && high > 40 || Isa::ALL.iter().all(|isa| line_kernel::of(*isa).is_empty()), "{long} {high}");
+}
+
+#[test]
 fn max_keeps_nan_wherever_it_is() {
     for cx in Isa::ALL.into_iter().filter_map(Cx::with_isa) {
         for at in 0..3 {
@@ -196,19 +226,21 @@ fn sums_of_all_pixels_match_the_definition_on_every_isa() {
 #[cfg(feature = "threads")]
 fn depthwise_convolutions_on_a_team_have_the_bits_of_one_thread() {
     let mut r = Random(0xd1f1_de5d);
-    for (channels, height, width) in
-        [(128, 7, 7), (200, 5, 9), (208, 3, 30), (48, 29, 8), (70, 14, 14), (512, 9, 11), (1024, 7, 7)]
+    let layers = [(128, 7, 7), (200, 5, 9), (208, 3, 30), (48, 29, 8), (70, 14, 14), (512, 9, 11), (1024, 7, 7)];
+    for (channels, height, width, taps) in
+        layers.map(|(c, h, w)| (c, h, w, 3)).into_iter().chain([(72, 17, 9, 13), (136, 5, 20, 21)])
     {
         let line = width * channels;
         let mut c = Window { channels, ..Window::NEW };
         for (at, (extent, out)) in [(height, line), (width, channels)].into_iter().enumerate() {
             let limit = extent;
             c.rows[at] = RowAxis { extent, a: out as isize, out, residual: out };
-            c.taps[at + 2] = Tap { extent: 3, a: out as isize };
-            c.bounds[at] = Bound { row: at as u8, tap: at as u8 + 2, stride: 1, dilation: 1, offset: -1, limit };
+            c.taps[at + 2] = Tap { extent: taps, a: out as isize };
+            let offset = -(taps as isize / 2);
+            c.bounds[at] = Bound { row: at as u8, tap: at as u8 + 2, stride: 1, dilation: 1, offset, limit };
         }
-        c.a_offset = -((line + channels) as isize);
-        let (a, w, bias) = (r.floats(height * line), r.floats(9 * channels), r.floats(channels));
+        c.a_offset = -((line + channels) as isize) * (taps as isize / 2);
+        let (a, w, bias) = (r.floats(height * line), r.floats(taps * taps * channels), r.floats(channels));
         let double = |mut tile: Tile<'_>| {
             let first = tile.first_col;
             for (i, row) in tile.rows() {
