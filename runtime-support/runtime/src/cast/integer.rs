@@ -4,7 +4,7 @@
 use crate::math::{trunc, trunc_f64};
 
 macro_rules! floats {
-    ($f:ty, $trunc:ident, $low16:ident, $low32:ident,
+    ($f:ty, $trunc:ident, $low8:ident, $low16:ident, $low32:ident,
      $i8:ident $u8:ident $i16:ident $u16:ident $i32:ident $u32:ident $i64:ident $u64:ident $bool:ident) => {
         /// The integer part modulo 2^16 up to sign: scaling by a power of two, truncation and difference are exact.
         #[inline(always)]
@@ -29,14 +29,14 @@ macro_rules! floats {
         #[inline(always)]
         #[must_use]
         pub fn $i8(x: $f) -> i8 {
-            $low16(x) as i8
+            $low8(x) as i8
         }
 
         /// To u8.
         #[inline(always)]
         #[must_use]
         pub fn $u8(x: $f) -> u8 {
-            $low16(x) as u8
+            $low8(x) as u8
         }
 
         /// To i16.
@@ -101,5 +101,14 @@ macro_rules! floats {
         }
     };
 }
-floats!(f32, trunc, low16, low32, f32_to_i8 f32_to_u8 f32_to_i16 f32_to_u16 f32_to_i32 f32_to_u32 f32_to_i64 f32_to_u64 f32_to_bool);
-floats!(f64, trunc_f64, low16_f64, low32_f64, f64_to_i8 f64_to_u8 f64_to_i16 f64_to_u16 f64_to_i32 f64_to_u32 f64_to_i64 f64_to_u64 f64_to_bool);
+
+/// The integer part modulo 2^8: from 2^31 on, numbers are multiples of 2^8.
+#[inline(always)]
+fn low8(x: f32) -> i32 {
+    let x = if x.abs() < 2_147_483_648.0 { x } else { 0.0 };
+    // SAFETY: |x| < 2^31. (A saturating conversion would not vectorise.)
+    unsafe { x.to_int_unchecked::<i32>() }
+}
+
+floats!(f32, trunc, low8, low16, low32, f32_to_i8 f32_to_u8 f32_to_i16 f32_to_u16 f32_to_i32 f32_to_u32 f32_to_i64 f32_to_u64 f32_to_bool);
+floats!(f64, trunc_f64, low16_f64, low16_f64, low32_f64, f64_to_i8 f64_to_u8 f64_to_i16 f64_to_u16 f64_to_i32 f64_to_u32 f64_to_i64 f64_to_u64 f64_to_bool);

@@ -35,6 +35,18 @@ fn float_to_integer_truncates_and_wraps() {
     }
 }
 
+#[test]
+fn bytes_of_f32_are_the_lowest_ones_of_the_integer() {
+    // Steps that pass every exponent, both signs, and the numbers around 2^31.
+    let around = (-300..300i32).map(|i| 0x4f00_0000u32.wrapping_add_signed(i));
+    for bits in (0..u32::MAX).step_by(4099).chain(around.clone()).chain(around.map(|bits| bits | 1 << 31)) {
+        let x = f32::from_bits(bits);
+        // Beyond 2^63 all numbers are multiples of 2^8, where a conversion saturates.
+        let want = if x.abs() < 9.2e18 { x.trunc() as i64 } else { 0 };
+        assert_eq!((f32_to_u8(x), f32_to_i8(x)), (want as u8, want as i8), "{x:e}");
+    }
+}
+
 /// Every finite value, the middles between neighbours and a bit beside them, round as they should.
 fn rounds_to_nearest_even(codes: u32, decode: impl Fn(u32) -> f32, encode: impl Fn(f32) -> u32) {
     for code in 0..codes {

@@ -6,6 +6,11 @@ use super::wide::{ROUND, integer};
 /// Machines of which every processor has vectors.
 const VECTORS: bool = cfg!(any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "wasm32"));
 
+/// Adding it rounds to the nearest integer, which then stands in the low bits.
+const ROUND_F32: f32 = super::exponential::ROUND;
+/// The greatest dividend times the reciprocal of the least divisor, rounded upwards, stays below 2^31.
+const REDUCED: f32 = 1.0 - 4.0 * f32::EPSILON;
+
 /// Whether functions of this module are those of `math` for these operands.
 #[inline(always)]
 #[must_use]
@@ -60,44 +65,69 @@ fn is_below(rest: f64, b: f64) -> bool {
     (rest != 0.0) & ((rest < 0.0) != (b < 0.0))
 }
 
-macro_rules! near {
-    ($($t:ty, $float:path => $trunc_div:ident $trunc_mod:ident $floor_div:ident $floor_mod:ident;)*) => { $(
-        #[doc = concat!("`math::", stringify!($trunc_div), "`.")]
-        #[inline(always)]
-        #[must_use]
-        pub fn $trunc_div(a: $t, b: $t) -> $t {
-            let (quotient, _) = divided($float(a), $float(b));
-            if b == 0 { 0 } else { integer(quotient + ROUND) as $t }
-        }
+/// Quotient and remainder of integers of 32 bits, the remainder between halves of the divisor: the reciprocal in f32 gives the
+/// quotient up to 1500 more or less, and that of the rest the nearest one. No difference overflows: quotients below 2 are found at once.
+#[inline(always)]
+fn divided_i32(a: i32, b: i32) -> (i32, i32) {
+    let reciprocal = REDUCED / b as f32;
+    // SAFETY: below 2^31, because `REDUCED` is so much below 1; `divisor` is not zero.
+    let first = unsafe { (a as f32 * reciprocal).to_int_unchecked::<i32>() };
+    let rest = a.wrapping_sub(first.wrapping_mul(b));
+    let nearest = rest as f32 * reciprocal + ROUND_F32;
+    let second = (nearest.to_bits() as i32).wrapping_sub(ROUND_F32.to_bits() as i32);
+    (first.wrapping_add(second), rest.wrapping_sub(second.wrapping_mul(b)))
+}
 
-        #[doc = concat!("`math::", stringify!($trunc_mod), "`.")]
-        #[inline(always)]
-        #[must_use]
-        pub fn $trunc_mod(a: $t, b: $t) -> $t {
-            let (_, rest) = divided($float(a), $float(b));
-            if b == 0 { 0 } else { integer(rest + ROUND) as $t }
-        }
+/// The divisor, or 1 instead of zero.
+#[inline(always)]
+fn divisor(b: i32) -> i32 {
+    if b == 0 { 1 } else { b }
+}
 
-        #[doc = concat!("`math::", stringify!($floor_div), "`.")]
-        #[inline(always)]
-        #[must_use]
-        pub fn $floor_div(a: $t, b: $t) -> $t {
-            let divisor = $float(b);
-            let (quotient, rest) = divided($float(a), divisor);
-            let quotient = if is_below(rest, divisor) { quotient - 1.0 } else { quotient };
-            if b == 0 { 0 } else { integer(quotient + ROUND) as $t }
-        }
+/// `math::floor_div` and `math::floor_mod` of a divisor that is not zero.
+#[inline(always)]
+fn floor_i32(a: i32, b: i32) -> (i32, i32) {
+    let (quotient, rest) = divided_i32(a, b);
+    let below = (rest != 0) & ((rest ^ b) < 0);
+    (quotient.wrapping_sub(i32::from(below)), if below { rest.wrapping_add(b) } else { rest })
+}
 
-        #[doc = concat!("`math::", stringify!($floor_mod), "`.")]
-        #[inline(always)]
-        #[must_use]
-        pub fn $floor_mod(a: $t, b: $t) -> $t {
-            let divisor = $float(b);
-            let (_, rest) = divided($float(a), divisor);
-            let rest = if is_below(rest, divisor) { rest + divisor } else { rest };
-            if b == 0 { 0 } else { integer(rest + ROUND) as $t }
-        }
-    )* };
+/// `math::trunc_div` and `math::trunc_mod` of a divisor that is not zero.
+#[inline(always)]
+fn trunc_i32(a: i32, b: i32) -> (i32, i32) {
+    let (quotient, rest) = divided_i32(a, b);
+    let other = (rest != 0) & ((rest ^ a) < 0);
+    let (step, back) = if (rest ^ b) < 0 { (-1, b) } else { (1, b.wrapping_neg()) };
+    (quotient.wrapping_add(if other { step } else { 0 }), if other { rest.wrapping_add(back) } else { rest })
+}
+
+/// `math::trunc_div_i32`.
+#[inline(always)]
+#[must_use]
+pub fn trunc_div_i32(a: i32, b: i32) -> i32 {
+    if b == 0 { 0 } else { trunc_i32(a, divisor(b)).0 }
+}
+
+/// `math::trunc_mod_i32`.
+#[inline(always)]
+#[must_use]
+pub fn trunc_mod_i32(a: i32, b: i32) -> i32 {
+    // Nothing is left of a division by 1.
+    trunc_i32(a, divisor(b)).1
+}
+
+/// `math::floor_div_i32`.
+#[inline(always)]
+#[must_use]
+pub fn floor_div_i32(a: i32, b: i32) -> i32 {
+    if b == 0 { 0 } else { floor_i32(a, divisor(b)).0 }
+}
+
+/// `math::floor_mod_i32`.
+#[inline(always)]
+#[must_use]
+pub fn floor_mod_i32(a: i32, b: i32) -> i32 {
+    floor_i32(a, divisor(b)).1
 }
 
 /// The number as f64, without the instruction that vectors lack.
@@ -106,9 +136,40 @@ fn small(value: i64) -> f64 {
     f64::from_bits(value.wrapping_add(ROUND.to_bits() as i64) as u64) - ROUND
 }
 
-near! {
-    i32, f64::from => trunc_div_i32 trunc_mod_i32 floor_div_i32 floor_mod_i32;
-    i64, small => trunc_div_i64 trunc_mod_i64 floor_div_i64 floor_mod_i64;
+/// `math::trunc_div_i64`.
+#[inline(always)]
+#[must_use]
+pub fn trunc_div_i64(a: i64, b: i64) -> i64 {
+    let (quotient, _) = divided(small(a), small(b));
+    if b == 0 { 0 } else { integer(quotient + ROUND) }
+}
+
+/// `math::trunc_mod_i64`.
+#[inline(always)]
+#[must_use]
+pub fn trunc_mod_i64(a: i64, b: i64) -> i64 {
+    let (_, rest) = divided(small(a), small(b));
+    if b == 0 { 0 } else { integer(rest + ROUND) }
+}
+
+/// `math::floor_div_i64`.
+#[inline(always)]
+#[must_use]
+pub fn floor_div_i64(a: i64, b: i64) -> i64 {
+    let divisor = small(b);
+    let (quotient, rest) = divided(small(a), divisor);
+    let quotient = if is_below(rest, divisor) { quotient - 1.0 } else { quotient };
+    if b == 0 { 0 } else { integer(quotient + ROUND) }
+}
+
+/// `math::floor_mod_i64`.
+#[inline(always)]
+#[must_use]
+pub fn floor_mod_i64(a: i64, b: i64) -> i64 {
+    let divisor = small(b);
+    let (_, rest) = divided(small(a), divisor);
+    let rest = if is_below(rest, divisor) { rest + divisor } else { rest };
+    if b == 0 { 0 } else { integer(rest + ROUND) }
 }
 
 #[cfg(test)]
@@ -157,7 +218,22 @@ mod tests {
             // Next to a multiple as well.
             let a = if i % 3 == 0 { (a / b.max(1)).wrapping_mul(b).wrapping_add(i % 2 - 1) } else { a };
             let (m, n) = (a as i32, b as i32);
-            let edges = [(m, n), (i32::MIN, n), (i32::MAX, n), (m, 0), (i32::MIN, -1), (m, i32::MIN), (m, 1)];
+            let (wide, multiple) =
+                (next(31) as i32, (n / 2).wrapping_mul(next(3) as i32).wrapping_add(i as i32 % 3 - 1));
+            let edges = [
+                (wide, n),
+                (wide, n % 100),
+                (multiple, n / 2),
+                (i32::MIN, n % 9),
+                (i32::MAX, i32::MIN),
+                (m, n),
+                (i32::MIN, n),
+                (i32::MAX, n),
+                (m, 0),
+                (i32::MIN, -1),
+                (m, i32::MIN),
+                (m, 1),
+            ];
             for (m, n) in edges {
                 assert_eq!(trunc_div_i32(m, n), math::trunc_div_i32(m, n), "{m} {n}");
                 assert_eq!(trunc_mod_i32(m, n), math::trunc_mod_i32(m, n), "{m} {n}");
