@@ -205,7 +205,7 @@ pub fn reduce<T: Copy>(n: usize, neutral: T, f: impl FnMut(usize) -> T, combine:
     )
 }
 
-/// [`reduce`] with lanes that go through `hold` where a row fills them.
+/// [`reduce`] with lanes that go through `hold` where there are more elements than lanes.
 #[inline(always)]
 fn reduce_held<T: Copy>(
     n: usize,
@@ -239,6 +239,20 @@ pub fn reduce_nd<T: Copy, const RANK: usize>(
     fold_lanes(lanes_nd(extents, neutral, f, &combine), combine)
 }
 
+/// [`reduce_nd`] with lanes that go through `hold` where there are more elements than lanes.
+#[inline(always)]
+fn reduce_nd_held<T: Copy, const RANK: usize>(
+    extents: [usize; RANK],
+    neutral: T,
+    f: impl FnMut([usize; RANK]) -> T,
+    combine: impl Fn(T, T) -> T,
+    hold: impl Fn([T; LANES]) -> [T; LANES],
+) -> T {
+    let lanes = lanes_nd(extents, neutral, f, &combine);
+    let many = extents.iter().fold(1usize, |count, extent| count.saturating_mul(*extent)) > LANES;
+    fold_lanes(if many { hold(lanes) } else { lanes }, combine)
+}
+
 /// Sum of `f(0)`, ..., `f(n - 1)`.
 #[inline(always)]
 pub fn sum<T: Number>(n: usize, f: impl FnMut(usize) -> T) -> T {
@@ -248,7 +262,7 @@ pub fn sum<T: Number>(n: usize, f: impl FnMut(usize) -> T) -> T {
 /// Sum of `f` over all index tuples.
 #[inline(always)]
 pub fn sum_nd<T: Number, const RANK: usize>(extents: [usize; RANK], f: impl FnMut([usize; RANK]) -> T) -> T {
-    fold_lanes(T::held(lanes_nd(extents, T::ZERO, f, &T::add)), T::add)
+    reduce_nd_held(extents, T::ZERO, f, T::add, T::held)
 }
 
 /// Product of `f(0)`, ..., `f(n - 1)`.
@@ -260,7 +274,7 @@ pub fn prod<T: Number>(n: usize, f: impl FnMut(usize) -> T) -> T {
 /// Product of `f` over all index tuples.
 #[inline(always)]
 pub fn prod_nd<T: Number, const RANK: usize>(extents: [usize; RANK], f: impl FnMut([usize; RANK]) -> T) -> T {
-    fold_lanes(T::held(lanes_nd(extents, T::ONE, f, &T::mul)), T::mul)
+    reduce_nd_held(extents, T::ONE, f, T::mul, T::held)
 }
 
 /// Greatest value of `f(0)`, ..., `f(n - 1)`.
