@@ -7,6 +7,7 @@ mod cancel_reshapes;
 mod chain;
 mod divide_groups;
 mod divide_reductions;
+mod divide_windows;
 mod embed;
 mod fold_scale;
 mod forward;
@@ -88,6 +89,11 @@ pub const PASSES: &[Pass<Program>] = &[
         name: "trim_windows",
         reason: "needs to know which sums are products; what is left is a window as any other",
         run: trim_windows::trim_windows,
+    },
+    Pass {
+        name: "divide_windows",
+        reason: "needs windows without what lies in the padding; the parts get a layout, and kernels, as everything else",
+        run: divide_windows::divide_windows,
     },
     Pass {
         name: "spread_window",
