@@ -36,6 +36,8 @@ const MODELS: &[(&str, &[(&str, &str)])] = &[
     ("cases/channels/long_lines/model.xml", &[]),
     ("cases/channels/long_lines_strided/model.xml", &[]),
     ("cases/channels/unit_lengths/model.xml", &[]),
+    ("cases/channels/sums_of_channels/model.xml", &[]),
+    ("cases/channels/sums_of_squares_of_channels/model.xml", &[]),
     ("cases/minimal_filtering/dilated/model.xml", &[]),
     ("cases/minimal_filtering/groups/model.xml", &[]),
     ("cases/compact/f16_many_rows/model.xml", &[]),

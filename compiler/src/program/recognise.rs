@@ -103,6 +103,12 @@ pub fn product(program: &Program, nest: &Nest) -> Option<Product> {
     }
 }
 
+/// Whether the weights are as many tensors as results, as in sums of squares: no window slides, and no axis is the channels.
+fn is_elementwise(program: &Program, nest: &Nest, product: &Product) -> bool {
+    let several = |axis: &usize| product.parts[*axis] == Part::Batch && !nest.axes[*axis].extent.is(1);
+    (0..nest.maps).filter(several).count() > 1 && !slides(program, nest, product.data, &product.parts)
+}
+
 /// Whether a row and a tap move along the same dimension of the data.
 fn slides(program: &Program, nest: &Nest, data: Node, parts: &[Part]) -> bool {
     let uses_part = |dim: &Dim, part: Part| (0..parts.len()).any(|axis| parts[axis] == part && dim.uses_axis(axis));
@@ -158,7 +164,7 @@ pub fn window(program: &Program, nest: &Nest) -> Option<Window> {
         (ReduceFn::Sum, Scalar::Load { .. }) => (WindowOp::Sum, reduction.value, None),
         (ReduceFn::Sum, Scalar::Binary(Binary::Mul, ..)) => {
             let product = product(program, nest)?;
-            let depthwise = !product.parts.contains(&Part::Column);
+            let depthwise = !product.parts.contains(&Part::Column) && !is_elementwise(program, nest, &product);
             depthwise.then_some((WindowOp::Depthwise, product.data, Some(product.weights)))?
         }
         _ => return None,

@@ -218,8 +218,9 @@ fn window(program: &mut Program, nest: &Nest, vectors: bool) -> Option<Kernel> {
     if nest.axes.get(channel)?.extent.is(1) && has_long_lines(program, nest, &window) {
         return None;
     }
+    let columns = run_of_channels(program, nest, &window, channel);
     let part = |axis: usize| match axis {
-        _ if axis == channel => Part::Column,
+        _ if columns.contains(&axis) => Part::Column,
         _ if axis < nest.maps => Part::Row,
         _ => Part::Tap,
     };
@@ -243,6 +244,26 @@ fn window(program: &mut Program, nest: &Nest, vectors: bool) -> Option<Kernel> {
         kernel.kind = KernelKind::Window { op: window.op, weights: Some(weights), packed: Some(packed) };
     }
     Some(kernel)
+}
+
+/// The channel axis, slowest first behind those with which it is one run in data and output: as pixels, of which channels are summed.
+fn run_of_channels(program: &Program, nest: &Nest, window: &Window, channel: usize) -> Vec<usize> {
+    let mut run = vec![channel];
+    let Some(Scalar::Load { access, .. }) = nest.nodes.get(window.data as usize) else { return run };
+    let data = program.address(access.buffer, &access.index);
+    let out = program.address(nest.store.buffer, &nest.store.index);
+    let extent = |axis: usize| nest.axes[axis].extent.as_const();
+    let mut length = extent(channel);
+    // Weights have one dimension of channels.
+    while let Some(stride) = length.filter(|_| window.weights.is_none()) {
+        let follows = |axis: &&usize| {
+            data.coefficient(**axis) == Some(stride) && out.coefficient(**axis) == Some(stride) && !run.contains(*axis)
+        };
+        let Some(axis) = window.channels.iter().find(follows).copied() else { break };
+        run.insert(0, axis);
+        length = extent(axis).and_then(|extent| extent.checked_mul(stride));
+    }
+    run
 }
 
 /// Whether windows have lines of elements that follow each other: loops add such a line with vectors.

@@ -12,6 +12,8 @@ use crate::simd::Simd;
 
 /// Rows that are computed at once; a call may have more, unless they wait in a buffer.
 pub(super) const ROWS: usize = 4;
+/// Tiles that are computed at once in rows of their own.
+const SIDE: usize = 4;
 /// Greatest number of columns of a tile.
 pub(super) const MOST_COLS: usize = 32;
 /// Taps that are listed at a time: all of a window of 15x15 where there is room for them.
@@ -60,27 +62,41 @@ fn combine<S: Simd, const OPERATION: u8>(s: S, acc: S::F32, x: S::F32, w: S::F32
     }
 }
 
-/// All rows, `ROWS` at a time, the rest one by one; for each all columns, so that the input streams.
+/// All rows, `ROWS` at a time, the rest one by one; for each all columns, so that the input streams. WIDE: vectors of `SIDE` tiles.
 ///
 /// # Safety
 /// As [`Kernel`]; the caller is compiled for the instruction set of `S`.
 #[inline(always)]
-unsafe fn rows<S: Simd, const OPERATION: u8, const NV: usize>(s: S, args: &WindowArgs<'_>) {
-    let (tiles, rest) = args.tile.rows.as_chunks::<ROWS>();
+unsafe fn rows<S: Simd, const OPERATION: u8, const NV: usize, const WIDE: usize>(s: S, args: &WindowArgs<'_>) {
+    let side = if OPERATION != DEPTHWISE && apart(args) { args.tiles - args.tiles % SIDE } else { 0 };
+    let together = if side > 0 { 0 } else { args.tile.rows.len() };
+    let (tiles, _) = args.tile.rows.get(..together).unwrap_or_default().as_chunks::<ROWS>();
     let mut done = 0;
     for rows in tiles {
         // SAFETY: promised by the caller.
-        unsafe { columns::<S, OPERATION, ROWS, NV>(s, args, rows, done) };
+        unsafe { columns::<S, OPERATION, ROWS, NV>(s, args, rows, done, 0..args.tiles) };
         done += ROWS;
     }
-    for row in rest {
-        // SAFETY: promised by the caller.
-        unsafe { columns::<S, OPERATION, 1, NV>(s, args, core::array::from_ref(row), done) };
+    for row in args.tile.rows.iter().skip(done) {
+        let row = core::array::from_ref(row);
+        // SAFETY: promised by the caller; the wide tiles are `side` others.
+        unsafe {
+            columns::<S, OPERATION, 1, WIDE>(s, args, row, done, 0..side / SIDE);
+            columns::<S, OPERATION, 1, NV>(s, args, row, done, side..args.tiles);
+        }
         done += 1;
     }
 }
 
-/// All columns of MR rows.
+/// Whether rows have no elements in common: then several tiles side by side are read from each tap, as they follow each other in
+/// memory, before those of the next one.
+#[inline(always)]
+fn apart(args: &WindowArgs<'_>) -> bool {
+    let [first, second, ..] = args.tile.rows else { return true };
+    args.taps.last().is_none_or(|last| last.at < second.a.wrapping_sub(first.a))
+}
+
+/// Some tiles of MR rows.
 ///
 /// # Safety
 /// As [`rows`].
@@ -90,8 +106,9 @@ unsafe fn columns<S: Simd, const OPERATION: u8, const MR: usize, const NV: usize
     args: &WindowArgs<'_>,
     rows: &[Row; MR],
     done: usize,
+    tiles: core::ops::Range<usize>,
 ) {
-    for i in 0..args.tiles {
+    for i in tiles {
         let (column, t) = (i * NV * S::LANES, args.tile);
         let tile_args = Args {
             a: t.a.wrapping_add(column),
@@ -99,6 +116,7 @@ unsafe fn columns<S: Simd, const OPERATION: u8, const MR: usize, const NV: usize
             out: t.out.wrapping_add(column + done * t.buffer),
             bias: offset(t.bias, column),
             residual: offset(t.residual, column),
+            cols: NV * S::LANES,
             ..*t
         };
         // SAFETY: promised by the caller.
@@ -180,7 +198,7 @@ macro_rules! kernels {
         #[$attribute]
         unsafe fn kernel(args: &WindowArgs<'_>) {
             // SAFETY: promised by the caller; this function has the target features.
-            unsafe { rows::<_, $operation, $vectors>($token, args) }
+            unsafe { rows::<_, $operation, $vectors, { $vectors * SIDE }>($token, args) }
         }
         kernel
     }};

@@ -35,7 +35,11 @@ impl WithSimd for Add {
             let left = self.cols - column;
             // SAFETY: promised by the caller of `run`.
             unsafe {
-                if left >= pair {
+                // As many as registers hold: what follows in memory is read at once.
+                if left >= 2 * pair {
+                    self.columns::<S, 4>(s, column, 2 * pair);
+                    column += 2 * pair;
+                } else if left >= pair {
                     self.columns::<S, 2>(s, column, pair);
                     column += pair;
                 } else {
