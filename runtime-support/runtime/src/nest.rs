@@ -123,10 +123,14 @@ fn accumulate<T: Copy>(lanes: &mut [T; LANES], n: usize, mut f: impl FnMut(usize
     if n >= LONG {
         let mut wide: [T; WIDE] = core::array::from_fn(&mut f);
         done = WIDE;
-        while done + WIDE <= n {
+        while n - done >= WIDE {
             wide = core::array::from_fn(
                 #[inline(always)]
-                |l| combine(wide[l], f(done + l)),
+                |l| {
+                    // SAFETY: this many are left.
+                    unsafe { core::hint::assert_unchecked(done + l < n) };
+                    combine(wide[l], f(done + l))
+                },
             );
             done += WIDE;
         }
