@@ -47,6 +47,7 @@ const MODELS: &[(&str, &[(&str, &str)])] = &[
     ("cases/minimal_filtering/volumes_with_residual/model.xml", &[]),
     ("cases/avg_pool/between_pointwise/model.xml", &[]),
     ("cases/max_pool/large_windows/model.xml", &[]),
+    ("cases/reduce/batch_statistics/model.xml", &[]),
     ("cases/recurrent_sequence/lstm_bidirectional/model.xml", &[]),
     ("cases/branches/training_form_1/model.xml", &[]),
     ("cases/branches/training_form_2/model.xml", &[]),

@@ -124,8 +124,7 @@ fn contiguous(program: &Program, views: &Views, physical: &Physical, axis: usize
 
 fn reduction_form(program: &Program, views: &Views, physical: &mut Physical) -> Form {
     let size = |physical: &Physical, axis: usize| physical.extents.get(axis).and_then(|e| e.as_usize());
-    let lanes = physical.reduces.last().copied().filter(|_| physical.reduces.len() == 1);
-    let lanes = lanes.filter(|axis| contiguous(program, views, physical, *axis));
+    let lanes = physical.reduces.last().copied().filter(|axis| contiguous(program, views, physical, *axis));
     let row = physical.maps.last().copied().filter(|axis| {
         let in_row = physical.depends_on(&[*axis]);
         if physical.counts().iter().any(|count| in_row[*count as usize]) || !is_hoisted(&physical.store, &in_row) {
@@ -304,28 +303,31 @@ fn reduce(mut nodes: Nodes, rows: bool) -> Result<Written, Diagnostic> {
     let (before, varying) = (physical.reduced(), physical.depends_on(&physical.reduces));
     let hoisted = nodes.block(&|i| before[i] && !varying[i], None)?.before;
     name_axes(&mut nodes, &physical.reduces, "k");
-    let inner = physical.reduces.last().filter(|_| rows).map(|axis| inner_of(physical, *axis, &format!("k{axis}")));
-    let block = nodes.block(&|i| before[i] && varying[i], inner.as_ref())?;
-    let (rows, inside) = (block.before, block.inside);
-    let value = unparen(nodes.value(reduction.value));
-    let total = match (inner, physical.reduces.as_slice()) {
-        (Some(inner), _) => {
-            let function = reduce_name(reduction.function, "");
-            let at = &inner.name;
-            let width = nodes.width(&inner);
-            let (cut, width) = cut_rows(&block.spans, width);
-            quote!(#rows #cut let total = rt::nest::#function(#width, #[inline(always)] |#at| { #inside #value });)
-        }
-        (None, [axis]) => {
-            let function = reduce_name(reduction.function, "");
-            let (at, extent) = (format_ident!("k{axis}"), nodes.scope.index(&physical.extents[*axis]));
-            quote!(let total = rt::nest::#function(#extent, #[inline(always)] |#at| { #rows #inside #value });)
-        }
-        (None, axes) => {
-            let function = reduce_name(reduction.function, "_nd");
-            let names = axes.iter().map(|axis| format_ident!("k{axis}"));
-            let extents = axes.iter().map(|axis| nodes.scope.index(&physical.extents[*axis]));
-            quote!(let total = rt::nest::#function([#(#extents),*], #[inline(always)] |[#(#names),*]| { #rows #inside #value });)
+    let Some((last, outer)) = physical.reduces.split_last() else {
+        return Err(Diagnostic::internal("a reduction without axes"));
+    };
+    let inner = inner_of(physical, *last, &format!("k{last}"));
+    let block = nodes.block(&|i| before[i] && varying[i], Some(&inner).filter(|_| rows))?;
+    let (width, at, value) = (nodes.width(&inner), &inner.name, unparen(nodes.value(reduction.value)));
+    let (inside, before_row) = (block.inside, block.before);
+    let (row, count, body) = if rows {
+        let (cut, width) = cut_rows(&block.spans, width);
+        (quote!(#before_row #cut), width, quote!(#inside #value))
+    } else {
+        (TokenStream::new(), width, quote!(#before_row #inside #value))
+    };
+    let total = if outer.is_empty() {
+        let function = reduce_name(reduction.function, "");
+        quote!(#row let total = rt::nest::#function(#count, #[inline(always)] |#at| { #body });)
+    } else {
+        let function = reduce_name(reduction.function, "_rows");
+        let names = outer.iter().map(|axis| format_ident!("k{axis}"));
+        let extents = outer.iter().map(|axis| nodes.scope.index(&physical.extents[*axis]));
+        quote! {
+            let total = rt::nest::#function([#(#extents),*], #[inline(always)] |lanes, [#(#names),*]| {
+                #row
+                lanes.row(#count, #[inline(always)] |#at| { #body });
+            });
         }
     };
     let after = physical.stored();
