@@ -19,6 +19,8 @@ const PHASES: f64 = 500.0;
 const WEIGHT: [(i64, f64); 3] = [(512 << 10, 0.06), (16 << 20, 0.12), (i64::MAX, 0.25)];
 /// Columns of the largest register tile; narrower ones take as long.
 const TILE_COLUMNS: i64 = 32;
+/// Columns of plain sums that are computed line by line, at the full rate.
+const LINE_COLUMNS: i64 = 16;
 /// Tiles that take as long as fewer: the pipelines of a register tile are idle.
 const LEAST_TILES: i64 = 8;
 
@@ -87,12 +89,13 @@ impl Form {
     fn direct(&self, weight: f64) -> f64 {
         let slices = self.images.saturating_mul(self.count());
         let pixels = slices.saturating_mul(self.height).saturating_mul(self.width);
-        9.0 * self.product(pixels as f64, weight)
+        let tile = if self.columns <= LINE_COLUMNS { LINE_COLUMNS } else { TILE_COLUMNS };
+        9.0 * self.product(pixels as f64, tile, weight)
     }
 
-    /// Nanoseconds of the product of so many rows with the weights of a tap or position.
-    fn product(&self, rows: f64, weight: f64) -> f64 {
-        let columns = self.columns.saturating_add(TILE_COLUMNS - 1) / TILE_COLUMNS * TILE_COLUMNS;
+    /// Nanoseconds of the product of so many rows with the weights of a tap or position, in tiles of so many columns.
+    fn product(&self, rows: f64, tile: i64, weight: f64) -> f64 {
+        let columns = self.columns.saturating_add(tile - 1) / tile * tile;
         self.sum() as f64 * (columns as f64 * rows * PRODUCT + self.columns as f64 * weight)
     }
 
@@ -103,7 +106,7 @@ impl Form {
         // Slices that two blocks read are transformed twice.
         let read = 1.0 + (self.taps() - 1) as f64 / self.count().clamp(1, LEAST_SLICES) as f64;
         let transformed = (self.depth as f64 * read + self.columns as f64) * tiles as f64;
-        let product = self.product(tiles.max(LEAST_TILES) as f64, weight);
+        let product = self.product(tiles.max(LEAST_TILES) as f64, TILE_COLUMNS, weight);
         positions * (product + transformed * TRANSFORMED) + tiles as f64 * TILE + PHASES
     }
 }
@@ -126,7 +129,7 @@ mod tests {
     fn groups_cost_what_as_many_convolutions_do() {
         let (one, few) = (square(28, 64, 64), Form { groups: 8, ..square(28, 64, 64) });
         assert_eq!(few.growth(4), 8 * one.growth(4));
-        let narrow = Form { groups: 64, ..square(28, 4, 4) };
+        let narrow = Form { groups: 8, ..square(28, 16, 16) };
         assert_eq!(within(i64::MAX, 0.12, &[Some(&few), Some(&narrow)]), [Some(4), None]);
         assert_eq!(within(one.growth(4), 0.12, &[Some(&few)]), [None]);
     }
