@@ -11,8 +11,8 @@ use crate::plan::element_bytes;
 use crate::program::Program;
 use crate::program::nest::Scalar;
 
-/// Longest row that is short.
-const SHORT: i64 = 31;
+/// Longest row that is short: the compiler unrolls loops over these, and then gathers elements of many rows at once.
+const SHORT: i64 = 48;
 /// Elements of a long row, and bytes of all that is laid out for one of them: as much stack as a row of accumulators.
 const LONG: i64 = 256;
 pub const BYTES: usize = 8;
@@ -163,7 +163,7 @@ fn joinable(program: &Program, views: &Views, physical: &Physical) -> Option<(Ax
     let extent = |axis: usize| physical.extents.get(axis).and_then(Dim::as_const);
     let (count, width) = (extent(rows)?, extent(elements)?);
     let axes = Axes { rows, elements, width };
-    let short = (2..=SHORT).contains(&width) && width % VECTOR != 0;
+    let short = (2..=SHORT).contains(&width);
     if physical.reduction.is_some() || !short || axes.walk(&physical.store) != Some(Walk::Through) {
         return None;
     }

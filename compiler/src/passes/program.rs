@@ -25,6 +25,7 @@ mod pad_data;
 mod repeat_channels;
 mod scale_weights;
 mod select;
+mod short_rows;
 mod spread_window;
 mod trim_windows;
 mod update;
@@ -142,6 +143,7 @@ pub const PASSES: &[Pass<Program>] = &[
         run: chain::chain_kernels,
     },
     Pass { name: "fuse_rows", reason: "takes what is left between kernels; needs strides", run: fuse_rows::fuse_rows },
+    Pass { name: "short_rows", reason: "kernels take reductions whole", run: short_rows::short_rows },
     Pass {
         name: "divide_reductions",
         reason: "kernels and rows take reductions whole",

@@ -12,6 +12,7 @@ pub use reduce::{
 };
 
 use crate::pod::Pod;
+use core::sync::atomic::{Ordering, compiler_fence};
 
 /// Calls `f` for 0, 1, ..., `n - 1`.
 #[inline(always)]
@@ -42,6 +43,10 @@ pub fn spread<T: Pod, const N: usize, const M: usize>(elements: &[T; N]) -> [T; 
     let mut all = [T::ZERO; M];
     for (part, element) in all.chunks_exact_mut(M / N).zip(elements) {
         part.fill(*element);
+        // Else many long parts are written at once, their elements scattered.
+        if M / N > 8 {
+            compiler_fence(Ordering::SeqCst);
+        }
     }
     all
 }

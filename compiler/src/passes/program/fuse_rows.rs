@@ -6,14 +6,15 @@ mod form;
 use super::blocks::for_each_block;
 use super::join::{Block, Names, join};
 use crate::diag::Diagnostics;
-use crate::options::Options;
+use crate::options::{Kernels, Options};
 use crate::program::edit::reorder_axes;
 use crate::program::{BufferId, Program, Rows, Step, StepKind};
 use form::Member;
 
 /// Joins nests over the same rows.
-pub fn fuse_rows(program: &mut Program, _: &Options, _: &mut Diagnostics) {
+pub fn fuse_rows(program: &mut Program, options: &Options, _: &mut Diagnostics) {
     let fixed = program.fixed_layouts();
+    let vectors = options.kernels != Kernels::Reference && options.isa.has_vectors();
     for_each_block(program, &mut |program, steps, outside| {
         let mut steps: Vec<Option<Step>> = steps.into_iter().map(Some).collect();
         let (users, names) = (Block::users(program, &steps), Names::of(program, &fixed));
@@ -21,6 +22,9 @@ pub fn fuse_rows(program: &mut Program, _: &Options, _: &mut Diagnostics) {
         for last in (0..steps.len()).rev() {
             let block = Block { program, steps: &steps, users: &users, names: &names, outside };
             let Some(members) = form::find(&block, last) else { continue };
+            if vectors && form::short(&block, &members) {
+                continue;
+            }
             let found: Vec<usize> = members.iter().map(|member| member.step).collect();
             if block.may_run_last(&found) {
                 let rows = written(&block, &members);

@@ -2,8 +2,9 @@
 
 use super::super::fuse::covers;
 use super::super::join::Block;
+use super::super::short_rows::are_short;
 use crate::dim::{Dim, product};
-use crate::program::nest::{Access, Nest, Scalar, place_depends};
+use crate::program::nest::{Access, Axis, Nest, Scalar, place_depends};
 use crate::program::{BufferId, Program};
 
 /// Elements of a row: more do not stay in the near caches.
@@ -169,13 +170,23 @@ fn rows_in_turn(block: &Block, members: &[Member]) -> bool {
 
 /// Whether a row stays in the near caches, and there are rows enough to divide among threads.
 fn worthwhile(block: &Block, members: &[Member]) -> bool {
-    let extents = |nest: &Nest, rows: &[usize], inside: bool| {
-        let axes = nest.axes.iter().enumerate().filter(|(axis, _)| rows.contains(axis) != inside);
-        product(&axes.map(|(_, axis)| axis.extent.clone()).collect::<Vec<_>>())
-    };
     members.iter().all(|member| {
-        let Some(nest) = block.nest(member.step) else { return false };
-        let row = extents(nest, &member.rows, true).upper_bound();
-        row <= SHORT || (row <= LONGEST && extents(nest, &member.rows, false).range().min >= FEW)
+        let Some((row, rows)) = extents(block, member) else { return false };
+        let longest = row.upper_bound();
+        longest <= SHORT || (longest <= LONGEST && rows.range().min >= FEW)
     })
+}
+
+/// Whether rows are so short that a vector should take several at once, which it does not where they run one after the other.
+pub(super) fn short(block: &Block, members: &[Member]) -> bool {
+    members.iter().all(|member| extents(block, member).is_some_and(|(row, rows)| are_short(&row, &rows)))
+}
+
+/// Elements of a row of a member, and how many rows there are.
+fn extents(block: &Block, member: &Member) -> Option<(Dim, Dim)> {
+    let (rows, row): (Vec<_>, Vec<_>) =
+        block.nest(member.step)?.axes.iter().enumerate().partition(|(axis, _)| member.rows.contains(axis));
+    let extent =
+        |axes: Vec<(usize, &Axis)>| product(&axes.iter().map(|(_, axis)| axis.extent.clone()).collect::<Vec<_>>());
+    Some((extent(row), extent(rows)))
 }
