@@ -48,6 +48,8 @@ const MODELS: &[(&str, &[(&str, &str)])] = &[
     ("cases/avg_pool/between_pointwise/model.xml", &[]),
     ("cases/max_pool/large_windows/model.xml", &[]),
     ("cases/reduce/batch_statistics/model.xml", &[]),
+    ("cases/softmax/short_rows_12/model.xml", &[]),
+    ("cases/softmax/short_rows_16/model.xml", &[]),
     ("cases/recurrent_sequence/lstm_bidirectional/model.xml", &[]),
     ("cases/branches/training_form_1/model.xml", &[]),
     ("cases/branches/training_form_2/model.xml", &[]),
