@@ -8,7 +8,7 @@ use crate::diag::Diagnostic;
 use crate::dim::{Dim, product};
 use crate::program::Shape;
 use crate::program::kernel::KernelAxis;
-use crate::program::nest::{Const, Scalar};
+use crate::program::nest::{Const, Node, Scalar};
 use proc_macro2::{Literal, TokenStream};
 use quote::{format_ident, quote};
 
@@ -46,10 +46,15 @@ pub(super) fn tokens(call: &Call) -> Result<(TokenStream, TokenStream), Diagnost
         let name = format_ident!("{activation:?}");
         fields.extend(quote!(then: Some(&rt::Activation::#name.on_tiles(cx)),));
     }
-    if fields.is_empty() {
-        return Ok((TokenStream::new(), quote!(rt::Epilogue::NONE)));
+    let mut before = TokenStream::new();
+    if let Some(node) = epilogue.function_of {
+        before = function(call, node)?;
+        fields.extend(quote!(then: Some(&then),));
     }
-    Ok((TokenStream::new(), quote!(rt::Epilogue { #fields ..rt::Epilogue::NONE })))
+    if fields.is_empty() {
+        return Ok((before, quote!(rt::Epilogue::NONE)));
+    }
+    Ok((before, quote!(rt::Epilogue { #fields ..rt::Epilogue::NONE })))
 }
 
 fn bias(call: &Call, node: u32) -> Result<TokenStream, Diagnostic> {
@@ -70,6 +75,25 @@ fn bias(call: &Call, node: u32) -> Result<TokenStream, Diagnostic> {
         }
         None => Err(misfit("the bias lies at a place that is known at run time only")),
     }
+}
+
+/// `let then = |tile| ..`: a function of the elements that a tile has when bias, residual and limits are applied.
+fn function(call: &Call, of: Node) -> Result<TokenStream, Diagnostic> {
+    let mut physical = Physical::unfused(call.program, call.views, &call.kernel.nest)?;
+    let applied = physical.nodes.get_mut(of as usize).ok_or_else(|| misfit("there is nothing to apply it to"))?;
+    *applied = Scalar::Reduced;
+    let needed = physical.needed(Some(physical.result));
+    let mut nodes = Nodes::new(call.program, call.views, &physical);
+    nodes.reduced = Some(quote!(row.at(j)));
+    let inside = nodes.block(&|i| needed[i], None)?.before;
+    let value = nodes.stored(physical.result, crate::element::ElementType::F32);
+    Ok(quote! {
+        let then = |mut tile: rt::Tile<'_>| cx.vectorize(#[inline(always)] || {
+            for row in tile.runs() {
+                for j in 0..row.len() { #inside row.put(j, #value); }
+            }
+        });
+    })
 }
 
 /// `let then = |tile| ..`: the nest's nodes behind the reduction, for every element of the tile.

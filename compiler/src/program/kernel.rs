@@ -172,6 +172,8 @@ pub struct Epilogue {
     pub clamp: Option<(f32, f32)>,
     /// A function of what the above gives.
     pub activation: Option<Activation>,
+    /// What the above gives; nodes that use nothing else are evaluated over the tile.
+    pub function_of: Option<Node>,
     /// The nest's nodes after the reduction are evaluated over the tile; then the fields above are empty.
     pub general: bool,
 }

@@ -124,6 +124,23 @@ impl<'t> Tile<'t> {
         }
     }
 
+    /// The elements, in as few rows as possible: those between which there are no gaps are one.
+    #[inline(always)]
+    pub fn runs(&mut self) -> impl Iterator<Item = &mut [f32]> {
+        let (cols, out, rows) = (self.cols, self.out, self.rows);
+        let mut next = 0;
+        core::iter::from_fn(move || {
+            let (first, start) = (next, rows.start(next));
+            while next < rows.count() && rows.start(next) == start + (next - first) * cols {
+                next += 1;
+            }
+            let len = (next - first) * cols;
+            // SAFETY: the rows are inside what the tile borrows, as promised or checked when it was made, and follow each other;
+            // they are visited once while the tile is borrowed.
+            (len > 0).then(|| unsafe { core::slice::from_raw_parts_mut(out.add(start), len) })
+        })
+    }
+
     /// The rows: (flattened output row, its columns from `first_col` on).
     #[inline(always)]
     pub fn rows(&mut self) -> impl Iterator<Item = (usize, &mut [f32])> {

@@ -5,7 +5,7 @@ mod activation;
 
 use crate::dim::Dim;
 use crate::program::kernel::{Description, Epilogue, Kernel, Part};
-use crate::program::nest::{Binary, Const, Node, Scalar};
+use crate::program::nest::{Binary, Const, Nest, Node, Scalar};
 use crate::program::{Access, Program, recognise};
 
 /// The epilogue of a kernel's nest. Activation functions are data where there are `vectors`; else loops are smaller.
@@ -20,7 +20,7 @@ pub(in crate::passes::program) fn find(
 }
 
 /// Follows the accumulator from use to use; each use must be an addition of a bias or residual, or a limit, in the order
-/// in which the kernel applies them.
+/// in which the kernel applies them. Behind these there may be a function of nothing else.
 fn data_epilogue(program: &Program, kernel: &Kernel, description: &Description, vectors: bool) -> Option<Epilogue> {
     let nest = &kernel.nest;
     let mut epilogue = Epilogue::default();
@@ -33,44 +33,76 @@ fn data_epilogue(program: &Program, kernel: &Kernel, description: &Description, 
             steps += nodes;
             break;
         }
-        let (next, node) = recognise::only_use(nest, current)?;
-        let Scalar::Binary(function, a, b) = node else { return None };
-        let other = if *a == current { *b } else { *a };
-        if other == current || after.get(other as usize).copied().unwrap_or(true) {
-            return None;
-        }
-        match (function, nest.nodes.get(other as usize)?) {
-            (Binary::Add, Scalar::Load { access, bounds, .. })
-                if bounds.is_empty() && access.is_direct() && epilogue.clamp.is_none() =>
-            {
-                let bias = epilogue.bias.is_none()
-                    && epilogue.residual.is_none()
-                    && is_bias(program, kernel, description, access);
-                if bias {
-                    epilogue.bias = Some(other);
-                } else if epilogue.residual.is_none() && is_residual(program, kernel, access) {
-                    epilogue.residual = Some(other);
-                } else {
-                    return None;
-                }
-            }
-            (Binary::Max, Scalar::Const(Const::F32(low))) if epilogue.clamp.is_none() && !low.is_nan() => {
-                epilogue.clamp = Some((*low, f32::INFINITY));
-            }
-            (Binary::Min, Scalar::Const(Const::F32(high))) if !high.is_nan() => {
-                let (low, before) = epilogue.clamp.unwrap_or((f32::NEG_INFINITY, f32::INFINITY));
-                if before != f32::INFINITY || *high < low {
-                    return None;
-                }
-                epilogue.clamp = Some((low, *high));
-            }
-            _ => return None,
-        }
+        let Some(next) = applied(program, (kernel, description), &mut epilogue, (current, &after)) else {
+            steps += function(nest, current, &after).filter(|_| vectors)?;
+            epilogue.function_of = Some(current);
+            break;
+        };
         current = next;
         steps += 1;
     }
     // Every node behind the reduction is one of those that were followed.
     (after.iter().filter(|a| **a).count() == steps).then_some(epilogue)
+}
+
+/// The only use of the current node, if the epilogue can have it as data: it has it then.
+fn applied(
+    program: &Program,
+    (kernel, description): (&Kernel, &Description),
+    epilogue: &mut Epilogue,
+    (current, after): (Node, &[bool]),
+) -> Option<Node> {
+    let nest = &kernel.nest;
+    let (next, node) = recognise::only_use(nest, current)?;
+    let Scalar::Binary(function, a, b) = node else { return None };
+    let other = if *a == current { *b } else { *a };
+    if other == current || after.get(other as usize).copied().unwrap_or(true) {
+        return None;
+    }
+    match (function, nest.nodes.get(other as usize)?) {
+        (Binary::Add, Scalar::Load { access, bounds, .. })
+            if bounds.is_empty() && access.is_direct() && epilogue.clamp.is_none() =>
+        {
+            let bias =
+                epilogue.bias.is_none() && epilogue.residual.is_none() && is_bias(program, kernel, description, access);
+            if bias {
+                epilogue.bias = Some(other);
+            } else if epilogue.residual.is_none() && is_residual(program, kernel, access) {
+                epilogue.residual = Some(other);
+            } else {
+                return None;
+            }
+        }
+        (Binary::Max, Scalar::Const(Const::F32(low))) if epilogue.clamp.is_none() && !low.is_nan() => {
+            epilogue.clamp = Some((*low, f32::INFINITY));
+        }
+        (Binary::Min, Scalar::Const(Const::F32(high))) if !high.is_nan() => {
+            let (low, before) = epilogue.clamp.unwrap_or((f32::NEG_INFINITY, f32::INFINITY));
+            if before != f32::INFINITY || *high < low {
+                return None;
+            }
+            epilogue.clamp = Some((low, *high));
+        }
+        _ => return None,
+    }
+    Some(next)
+}
+
+/// How many nodes behind the reduction make the result of `x`, if it is a function of nothing else.
+fn function(nest: &Nest, x: Node, after: &[bool]) -> Option<usize> {
+    let mut needed = vec![false; nest.nodes.len()];
+    *needed.get_mut(nest.result as usize)? = true;
+    let mut nodes = 0;
+    for (i, node) in nest.nodes.iter().enumerate().rev().filter(|(i, _)| *i != x as usize) {
+        if needed[i] {
+            if matches!(node, Scalar::Load { .. } | Scalar::Index(_) | Scalar::Reduced) {
+                return None;
+            }
+            nodes += usize::from(after[i]);
+            node.for_each_operand(&mut |operand| needed[operand as usize] = true);
+        }
+    }
+    needed.get(x as usize).is_some_and(|needed| *needed).then_some(nodes)
 }
 
 /// A contiguous vector over the columns, perhaps one per batch.
