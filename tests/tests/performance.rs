@@ -48,6 +48,7 @@ const MODELS: &[(&str, &[(&str, &str)])] = &[
     ("cases/avg_pool/between_pointwise/model.xml", &[]),
     ("cases/max_pool/large_windows/model.xml", &[]),
     ("cases/reduce/batch_statistics/model.xml", &[]),
+    ("cases/few_channels/function_of_few_columns/model.xml", &[]),
     ("cases/softmax/short_rows_12/model.xml", &[]),
     ("cases/softmax/short_rows_16/model.xml", &[]),
     ("cases/recurrent_sequence/lstm_bidirectional/model.xml", &[]),

@@ -303,12 +303,15 @@ fn reduce(mut nodes: Nodes, rows: bool) -> Result<Written, Diagnostic> {
     let (before, varying) = (physical.reduced(), physical.depends_on(&physical.reduces));
     let hoisted = nodes.block(&|i| before[i] && !varying[i], None)?.before;
     name_axes(&mut nodes, &physical.reduces, "k");
-    let Some((last, outer)) = physical.reduces.split_last() else {
-        return Err(Diagnostic::internal("a reduction without axes"));
+    let (last, outer) = physical.reduces.split_last().map_or((None, &[][..]), |(last, outer)| (Some(*last), outer));
+    let inner = last.map(|axis| inner_of(physical, axis, &format!("k{axis}")));
+    let block = nodes.block(&|i| before[i] && varying[i], inner.as_ref().filter(|_| rows))?;
+    let value = unparen(nodes.value(reduction.value));
+    // Without an axis there is one element.
+    let (width, at) = match &inner {
+        Some(inner) => (nodes.width(inner), inner.name.clone()),
+        None => (quote!(1), format_ident!("_k")),
     };
-    let inner = inner_of(physical, *last, &format!("k{last}"));
-    let block = nodes.block(&|i| before[i] && varying[i], Some(&inner).filter(|_| rows))?;
-    let (width, at, value) = (nodes.width(&inner), &inner.name, unparen(nodes.value(reduction.value)));
     let (inside, before_row) = (block.inside, block.before);
     let (row, count, body) = if rows {
         let (cut, width) = cut_rows(&block.spans, width);
