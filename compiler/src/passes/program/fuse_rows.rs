@@ -10,6 +10,7 @@ use crate::options::{Kernels, Options};
 use crate::program::edit::reorder_axes;
 use crate::program::{BufferId, Program, Rows, Step, StepKind};
 use form::Member;
+pub(super) use form::reduces_neighbours;
 
 /// Joins nests over the same rows.
 pub fn fuse_rows(program: &mut Program, options: &Options, _: &mut Diagnostics) {

@@ -2,6 +2,7 @@
 //! a reduction takes, and functions of what it gives, are nests of their own, for which rows follow each other.
 
 use super::blocks::split_nests;
+use super::fuse_rows::reduces_neighbours;
 use crate::diag::Diagnostics;
 use crate::dim::{Dim, product};
 use crate::options::{Kernels, Options};
@@ -33,7 +34,8 @@ fn apart(program: &mut Program, nest: &Nest) -> Option<(Vec<Nest>, Nest)> {
     let (maps, reduces) = nest.axes.split_at_checked(nest.maps)?;
     let [reduced] = reduces else { return None };
     let extents: Vec<Dim> = maps.iter().map(|axis| axis.extent.clone()).collect();
-    if !are_short(&reduced.extent, &product(&extents)) {
+    // Along other dimensions, a vector takes elements of several rows already.
+    if !are_short(&reduced.extent, &product(&extents)) || !reduces_neighbours(program, nest) {
         return None;
     }
     let element = scalar_types(program, nest).ok()?.get(reduction.value as usize)?.element();

@@ -138,7 +138,7 @@ fn lies_in_result(block: &Block, last: &Member, nest: &Nest, rows: &[usize]) -> 
 }
 
 /// Whether a reduction runs over neighbours, so that it needs no other rows to be fast.
-fn reduces_neighbours(program: &Program, nest: &Nest) -> bool {
+pub(in super::super) fn reduces_neighbours(program: &Program, nest: &Nest) -> bool {
     let axes = nest.maps..nest.axes.len();
     let last = axes.rev().find(|axis| nest.axes.get(*axis).is_some_and(|axis| !axis.extent.is(1)));
     let Some(axis) = last else { return true };
