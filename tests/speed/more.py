@@ -106,3 +106,13 @@ for name, settings in ENCODERS.items():
     save(f"tr_{name.lower()}", lambda: Named(net(), "input_ids"), TOKENS)
 save("tr_bit", lambda: Named(T.BitModel(T.BitConfig(depths=[1, 1, 1, 1])), "pixel_values"), torch.zeros(1, 3, 224, 224))
 save("tr_encodec", lambda: Named(T.EncodecModel(T.EncodecConfig()), "input_values"), torch.zeros(1, 1, 4800))
+
+
+def lenet():
+    pixels = [nn.Conv2d(1, 6, 5, padding=2), nn.Tanh(), nn.AvgPool2d(2), nn.Conv2d(6, 16, 5), nn.Tanh(), nn.AvgPool2d(2)]
+    classes = [nn.Flatten(), nn.Linear(400, 120), nn.Tanh(), nn.Linear(120, 84), nn.Tanh(), nn.Linear(84, 10)]
+    return nn.Sequential(*pixels, *classes)
+
+
+save("lenet", lenet, torch.zeros(1, 1, 28, 28))
+save("lenet_b16", lenet, torch.zeros(16, 1, 28, 28))
