@@ -1,23 +1,23 @@
 //! Steps that only rename memory disappear: their result becomes a view of their operand.
 
 use super::blocks::{Outside, for_each_block};
-use super::layout::{looked_up, same_memory};
+use super::layout::{along_rows, has_vectors, looked_up, product_of_columns, same_memory};
 use crate::diag::Diagnostics;
 use crate::dim::{Atom, Dim};
 use crate::options::Options;
-use crate::program::kernel::Part;
 use crate::program::nest::{Nest, Scalar};
 use crate::program::{BufferId, Layout, Program, Role, Step, StepKind, recognise, reshape};
 use std::collections::BTreeMap;
 
 /// A nest that moves elements unchanged, and in one piece per element, out of a temporary into another temporary that
 /// nothing else writes, is dropped: Slice, Split, Transpose and copies for kernels cost nothing where strides can say them.
-pub fn alias(program: &mut Program, _: &Options, _: &mut Diagnostics) {
+pub fn alias(program: &mut Program, options: &Options, _: &mut Diagnostics) {
     let fixed = program.fixed_layouts();
-    for_each_block(program, &mut |program, steps, outside| alias_block(program, steps, outside, &fixed));
+    let vectors = has_vectors(options);
+    for_each_block(program, &mut |program, steps, outside| alias_block(program, steps, outside, &fixed, vectors));
 }
 
-fn alias_block(program: &mut Program, steps: Vec<Step>, outside: &Outside, fixed: &[bool]) -> Vec<Step> {
+fn alias_block(program: &mut Program, steps: Vec<Step>, outside: &Outside, fixed: &[bool], vectors: bool) -> Vec<Step> {
     let mut writes = vec![0u32; program.buffers.len()];
     let mut last_write = vec![0; program.buffers.len()];
     for (at, step) in steps.iter().enumerate() {
@@ -26,7 +26,7 @@ fn alias_block(program: &mut Program, steps: Vec<Step>, outside: &Outside, fixed
             last_write[program.buffer(buffer).layout.storage.0 as usize] = at;
         }
     }
-    let needed = contiguous_dimensions(program, &steps);
+    let needed = contiguous_dimensions(program, &steps, vectors);
     let mut kept = Vec::new();
     for (at, step) in steps.into_iter().enumerate() {
         let layouts = match &step.kind {
@@ -72,12 +72,15 @@ fn moved(program: &Program, buffer: BufferId, view: &Layout) -> Option<Vec<(Buff
 }
 
 /// By buffer, the dimensions along which kernels want its elements next to each other: those that a product sums over, and
-/// the channels of a window and of its weights, and those of what is looked up for all of them.
-fn contiguous_dimensions(program: &Program, steps: &[Step]) -> BTreeMap<BufferId, Vec<usize>> {
+/// the channels of a window and of its weights, and those of what is looked up for all of them; and those along which other
+/// nests have rows that vectors take.
+fn contiguous_dimensions(program: &Program, steps: &[Step], vectors: bool) -> BTreeMap<BufferId, Vec<usize>> {
     let mut needed: BTreeMap<BufferId, Vec<usize>> = BTreeMap::new();
     for step in steps {
         let StepKind::Nest(nest) = &step.kind else { continue };
-        let product = recognise::product(program, nest).filter(|product| product.parts.contains(&Part::Column));
+        let product = product_of_columns(program, nest);
+        let rows = if vectors { along_rows(program, nest, product.is_some()) } else { Vec::new() };
+        rows.into_iter().for_each(|(from, dim)| needed.entry(from).or_default().push(dim));
         let (loads, axes) = match (&product, recognise::window(program, nest)) {
             (Some(product), _) => ([Some(product.data), None], (nest.maps..nest.axes.len()).collect()),
             (None, Some(window)) => ([Some(window.data), window.weights], window.channels),

@@ -1,6 +1,7 @@
 //! Chooses the order of dimensions in memory: channels last where kernels run along channels, and views instead of
 //! copies where elements already lie as a reshape or a permutation wants them.
 
+mod across;
 mod gathered;
 mod orders;
 mod parts;
@@ -10,14 +11,15 @@ mod views;
 use super::blocks::{Outside, Users, Uses, has_blocks};
 use crate::diag::Diagnostics;
 use crate::dim::Dim;
-use crate::options::Options;
+use crate::options::{Kernels, Options};
 use crate::program::kernel::Part;
 use crate::program::nest::{Access, Axis, Nest, Node, Scalar};
 use crate::program::recognise::{self, Product};
 use crate::program::{BufferId, Call, Layout, Program, Role, Step, StepKind};
+pub(super) use across::along_rows;
 pub(super) use gathered::looked_up;
-pub(super) use orders::runs_along_lines;
-use orders::{channels_last, follow, runs_along_batches, sliding_channel, walk_in_order, wanted_orders};
+use orders::{channels_last, follow, sliding_channel, walk_in_order, wanted_orders};
+pub(super) use orders::{product_of_columns, runs_along_lines};
 use parts::Parts;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -27,8 +29,9 @@ const MANY: i64 = 4096;
 const LONGER_RUNS: i64 = 4;
 
 /// Walks over the steps in execution order; every buffer gets its layout where it is first written.
-pub fn choose_layout(program: &mut Program, _: &Options, _: &mut Diagnostics) {
+pub fn choose_layout(program: &mut Program, options: &Options, _: &mut Diagnostics) {
     let mut choosing = Choosing {
+        vectors: has_vectors(options),
         decided: vec![false; program.buffers.len()],
         wanted: wanted_orders(program),
         copies: BTreeMap::new(),
@@ -51,6 +54,8 @@ pub fn choose_layout(program: &mut Program, _: &Options, _: &mut Diagnostics) {
 }
 
 struct Choosing {
+    /// Whether there are vectors: without them, what lies across rows is read as fast as what lies along them.
+    vectors: bool,
     decided: Vec<bool>,
     /// Orders that the readers of a buffer would like.
     wanted: BTreeMap<BufferId, Vec<usize>>,
@@ -157,8 +162,7 @@ impl Choosing {
     }
 
     fn nest(&mut self, program: &mut Program, mut nest: Nest, origins: Vec<crate::graph::Origin>) {
-        let product = recognise::product(program, &nest).filter(|p| p.parts.contains(&Part::Column));
-        let product = product.filter(|product| !runs_along_batches(program, &nest, product));
+        let product = product_of_columns(program, &nest);
         let (order, insists) = match &product {
             Some(product) => {
                 self.note_product(program, &nest, product);
@@ -176,6 +180,7 @@ impl Choosing {
         };
         let buffer = nest.store.buffer;
         let elsewhere = order.is_some_and(|order| self.order_output(program, &mut nest, order, insists));
+        self.turn_operands(program, &mut nest, product.is_some(), &origins);
         if !elsewhere {
             self.copy_parts(program, buffer);
             self.decide(buffer);
@@ -245,9 +250,10 @@ impl Choosing {
                 return (Some(order), true);
             }
         }
+        let read = follow(program, nest);
         match self.wanted.get(&nest.store.buffer) {
-            Some(order) => (Some(order.clone()), false),
-            None => (follow(program, nest), reads_much(program, nest)),
+            Some(wanted) => (Some(self.cheaper_order(program, nest, wanted.clone(), read)), false),
+            None => (read, reads_much(program, nest)),
         }
     }
 
@@ -353,6 +359,11 @@ impl Choosing {
             access.buffer = copy;
         }
     }
+}
+
+/// Whether loops along rows run by vectors.
+pub(super) fn has_vectors(options: &Options) -> bool {
+    options.kernels != Kernels::Reference && options.isa.has_vectors()
 }
 
 /// Whether two layouts place every element alike: strides of dimensions with one element do not matter.

@@ -64,9 +64,15 @@ pub(super) fn rotated(rank: usize, last: usize) -> Vec<usize> {
     (0..rank).filter(|dim| *dim != last).chain([last]).collect()
 }
 
+/// A product with columns that kernels take.
+pub(in crate::passes::program) fn product_of_columns(program: &Program, nest: &Nest) -> Option<Product> {
+    let product = recognise::product(program, nest).filter(|product| product.parts.contains(&Part::Column))?;
+    (!runs_along_batches(program, nest, &product)).then_some(product)
+}
+
 /// Whether a product is of one row and a computed matrix that is contiguous along an axis of both, as a sum of weighted branches
 /// of channels is: no kernel takes it, and loops along that axis need nothing else.
-pub(super) fn runs_along_batches(program: &Program, nest: &Nest, product: &Product) -> bool {
+fn runs_along_batches(program: &Program, nest: &Nest, product: &Product) -> bool {
     let Some(Scalar::Load { access, .. }) = nest.nodes.get(product.weights as usize) else { return false };
     let address = program.address(access.buffer, &access.index);
     let long = |part: Part| {
