@@ -221,7 +221,7 @@ impl<'a> Nodes<'a> {
         let lookup = Lookup::along_row(address, inner.axis, width)?;
         let (function, read) = lookup.laid_out(width);
         let bytes = block.laid_out + element_bytes(param.element)?;
-        if param.is_slice() || read > param.run() || bytes > short_rows::BYTES {
+        if param.is_slice() || read > param.run() || bytes.saturating_mul(width) > short_rows::BYTES {
             return None;
         }
         block.laid_out = bytes;

@@ -13,9 +13,9 @@ use crate::program::nest::Scalar;
 
 /// Longest row that is short: the compiler unrolls loops over these, and then gathers elements of many rows at once.
 const SHORT: i64 = 48;
-/// Elements of a long row, and bytes of all that is laid out for one of them: as much stack as a row of accumulators.
+/// Elements of a long row, and bytes of all that is laid out for it: twice the stack of a row of accumulators.
 const LONG: i64 = 256;
-pub const BYTES: usize = 8;
+pub const BYTES: usize = 2048;
 /// A vector, which rows of a multiple of it fill.
 const VECTOR: i64 = 16;
 
@@ -196,7 +196,7 @@ fn joinable(program: &Program, views: &Views, physical: &Physical) -> Option<(Ax
             _ => {}
         }
     }
-    let longest = LONG.min(i64::try_from(run).unwrap_or(LONG));
+    let longest = LONG.min(i64::try_from(run.min(BYTES.checked_div(bytes)?)).unwrap_or(LONG));
     let together = (1..=longest / width).rev().find(|together| count % together == 0)?;
-    (bytes > 0 && bytes <= BYTES && together * width >= 2 * VECTOR).then_some((axes, together))
+    (together * width >= 2 * VECTOR).then_some((axes, together))
 }

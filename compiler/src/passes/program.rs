@@ -26,6 +26,7 @@ mod repeat_channels;
 mod scale_weights;
 mod select;
 mod short_rows;
+mod spread_lookups;
 mod spread_window;
 mod trim_windows;
 mod update;
@@ -141,6 +142,11 @@ pub const PASSES: &[Pass<Program>] = &[
         name: "chain_kernels",
         reason: "needs to know which steps are kernels; memory is planned for a few lines of what they hand on",
         run: chain::chain_kernels,
+    },
+    Pass {
+        name: "spread_lookups",
+        reason: "needs to know along what rows run, and which nests are no kernels; rows that are fused read tables, too",
+        run: spread_lookups::spread_lookups,
     },
     Pass { name: "fuse_rows", reason: "takes what is left between kernels; needs strides", run: fuse_rows::fuse_rows },
     Pass { name: "short_rows", reason: "kernels take reductions whole", run: short_rows::short_rows },

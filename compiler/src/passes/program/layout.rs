@@ -241,7 +241,7 @@ impl Choosing {
     ) -> (Option<Vec<usize>>, bool) {
         if let Some(window) = recognise::window(program, nest) {
             if channels_last(program, nest, &window).is_none()
-                && let Some(channel) = sliding_channel(nest, &window)
+                && let Some(channel) = sliding_channel(program, nest, &window)
             {
                 self.relayout(program, nest, window.data, channel, origins);
             }

@@ -95,19 +95,37 @@ pub(super) fn channels_last(program: &Program, nest: &Nest, window: &Window) -> 
 }
 
 /// The dimension of a window's data along which its channels run, if windows slide along others, and there are channels enough
-/// to be worth a copy in which they follow each other. A sum over a whole image is no such window.
-pub(super) fn sliding_channel(nest: &Nest, window: &Window) -> Option<usize> {
+/// to be worth a copy in which they follow each other. A sum over a whole image, or over all of some channels of it, is no such
+/// window.
+pub(super) fn sliding_channel(program: &Program, nest: &Nest, window: &Window) -> Option<usize> {
     let Scalar::Load { access, .. } = nest.nodes.get(window.data as usize)? else { return None };
     let uses = |dim: &Dim, mut axes: std::ops::Range<usize>| axes.any(|axis| dim.uses_axis(axis));
     let slides = |dim: &Dim| uses(dim, 0..nest.maps) && uses(dim, nest.maps..nest.axes.len());
     let extent = |axis: &&usize| nest.axes[**axis].extent.range().min;
     let channel = window.channels.iter().max_by_key(extent)?;
     let enough = extent(&channel) >= FEW_CHANNELS || window.weights.is_some() && extent(&channel) > 1;
-    if !enough || runs_along_lines(nest, window, &access.index) {
+    if !enough || runs_along_lines(nest, window, &access.index) || takes_whole_lines(program, nest, access) {
         return None;
     }
     let dim = access.index.iter().position(|dim| dim.uses_axis(*channel))?;
     access.index.iter().any(slides).then_some(dim)
+}
+
+/// Whether a sum takes a dimension as a whole, and parts of others that do not overlap: each element once.
+fn takes_whole_lines(program: &Program, nest: &Nest, access: &Access) -> bool {
+    let reduced = || nest.maps..nest.axes.len();
+    let dims = &program.buffer(access.buffer).dims;
+    let whole = |(index, dim): (&Dim, &Dim)| {
+        let counted = |axis: usize| index.counts(axis) && nest.axes[axis].extent == *dim;
+        !dim.is(1) && reduced().any(counted)
+    };
+    let apart = |index: &Dim| {
+        let Some(tap) = reduced().find(|axis| index.uses_axis(*axis)) else { return true };
+        let step = |axis: usize| index.coefficient(axis).unwrap_or(0);
+        let mut steps = (0..nest.maps).map(step).filter(|step| *step != 0);
+        step(tap) == 1 && steps.all(|step| nest.axes[tap].extent.upper_bound() <= step)
+    };
+    access.index.iter().zip(dims).any(whole) && access.index.iter().all(apart)
 }
 
 /// Whether a depthwise convolution has so few channels, and lines so long, that loops along these take less time than kernels
