@@ -13,6 +13,12 @@ use crate::program::{BufferId, Program, Role, recognise};
 /// How many times fewer elements the divided windows must read: what lies between is written and read once more.
 const GAIN: i64 = 2;
 
+/// Taps of a line, and steps between windows, for which there are kernels that take windows line by line.
+const ALONG: i64 = 16;
+const STEP: i64 = 2;
+/// Channels from which pixels of several lines share few sets of the first-level cache.
+const CHANNELS: i64 = 128;
+
 /// Divides windows.
 pub fn divide_windows(program: &mut Program, options: &Options, _: &mut Diagnostics) {
     // Where there are no vectors, memory counts more.
@@ -71,7 +77,12 @@ impl Lines {
         let (along, lines) =
             (nest.axes.get(self.taps)?.extent.as_const()?, product(&self.dims(program, nest)).as_const()?);
         let divided = lines.saturating_mul(along).saturating_add(windows.saturating_mul(window / along.max(1)));
-        Some(windows.saturating_mul(window) > divided.saturating_mul(GAIN))
+        // Kernels of lines share maxima across them among neighbours; of many channels these do not stay in the cache.
+        let step = self.data.index.get(self.dim)?.coefficient(self.windows)?;
+        let channels = program.buffer(self.data.buffer).dims.get(1)?.as_const()?;
+        let shares = step <= STEP && along <= ALONG && channels < CHANNELS;
+        let each = if shares { (window / along.max(1)).saturating_mul(step).saturating_add(along) } else { window };
+        Some(windows.saturating_mul(each) > divided.saturating_mul(GAIN))
     }
 
     /// The maxima along lines: as the data, with windows along that dimension.

@@ -32,6 +32,8 @@ pub(super) struct LineArgs<'a> {
     pub a: *const f32,
     /// Distance of pixels.
     pub pixel: isize,
+    /// Pixels from one output to the next: STRIDE, where the kernel has a number of its own.
+    pub stride: usize,
     /// Taps along the line: K, where the kernel has a number of its own.
     pub along: usize,
     /// Pixels `-first..limit - first` are not in the padding, which reaches at most K - 1 pixels of a window with K taps along

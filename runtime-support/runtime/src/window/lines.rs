@@ -1,6 +1,7 @@
-//! Depthwise convolutions line by line.
-use super::line_kernel::{LineArgs, LineKernel, of};
-use super::near::{Copies, Near, Source};
+//! Depthwise convolutions and pooling line by line.
+use super::line_kernel::{self, LineArgs, LineKernel};
+use super::near::{Copies, Near, Source, are_crowded};
+use super::{Divisor, Operation, pool_kernel};
 use crate::contraction::job::{Job, offset};
 use crate::contraction::kernel::LINE;
 use crate::contraction::line::{Line, Lines, MOST_TAPS};
@@ -23,15 +24,15 @@ const MOST_ROWS: usize = 64;
 /// So few lines are divided by channels.
 const FEW: usize = 8;
 
-/// A depthwise convolution in lines.
-pub(super) struct Depthwise {
+/// Windows in lines.
+pub(super) struct ByLines {
     lines: Lines,
     kernel: LineKernel,
     /// Channels that the kernel computes at once.
     lanes: usize,
 }
 
-/// Into how many parts such a convolution is divided, at most `wanted`, and the rows and channels that stay together.
+/// Into how many parts such windows are divided, at most `wanted`, and the rows and channels that stay together.
 pub(super) fn division(c: &Contraction, line: usize, wanted: usize, threads: usize) -> (usize, (usize, usize)) {
     let lines = floor_div_usize(c.m(), line);
     if lines < FEW && floor_mod_usize(c.cols, LINE) == 0 && c.cols >= threads.saturating_mul(2 * LINE) {
@@ -47,13 +48,29 @@ fn window_rows(c: &Contraction) -> usize {
     c.taps.iter().take(3).fold(1usize, |rows, tap| rows.saturating_mul(tap.extent))
 }
 
-impl Depthwise {
-    /// The convolution in lines, if it has the form and there is a kernel.
-    pub fn of(c: &Contraction, isa: Isa) -> Option<Self> {
-        let lines = Lines::of(c, MOST_ROWS)?;
-        let set = of(isa).iter().find(|set| set.cols <= c.cols)?;
-        let kernel = set.kernel(lines.stride, c.taps[3].extent, lines.outputs(c))?;
-        Some(Depthwise { lines, kernel, lanes: set.cols })
+impl ByLines {
+    /// The windows in lines, if they have the form and there is a kernel.
+    pub fn of(c: &Contraction, isa: Isa, operation: Operation) -> Option<Self> {
+        let (lines, taps) = (Lines::of(c, MOST_ROWS)?, c.taps[3].extent);
+        let pool = |max: bool| {
+            // Other kernels take all channels of a pixel at a time.
+            let pixels = lines.outputs(c).saturating_mul(lines.stride).saturating_add(taps);
+            if are_crowded(c, pixels.min(pool_kernel::PIXELS)) {
+                return None;
+            }
+            let set = pool_kernel::of(isa).iter().find(|set| set.cols <= c.cols)?;
+            Some((set.kernel(max, taps)?, set.cols))
+        };
+        let (kernel, lanes) = match operation {
+            Operation::Depthwise => {
+                let set = line_kernel::of(isa).iter().find(|set| set.cols <= c.cols)?;
+                (set.kernel(lines.stride, taps, lines.outputs(c))?, set.cols)
+            }
+            Operation::Max => pool(true)?,
+            Operation::Average(Divisor::Fixed(1.0)) => pool(false)?,
+            Operation::Average(_) => return None,
+        };
+        Some(ByLines { lines, kernel, lanes })
     }
 
     /// A range of rows, which are whole lines, and of channels, at least as many as the kernel computes at once.
@@ -118,7 +135,7 @@ impl Depthwise {
     /// The same from copies of the operand, a cache line of channels after the other.
     ///
     /// # Safety
-    /// As [`Depthwise::run`].
+    /// As [`ByLines::run`].
     // Copies lie on the stack.
     #[inline(never)]
     unsafe fn run_near(
@@ -159,7 +176,7 @@ impl Depthwise {
     /// The same for windows of many rows, which the next line reads again: a cache line of channels after the other.
     ///
     /// # Safety
-    /// As [`Depthwise::run`].
+    /// As [`ByLines::run`].
     // Addresses of many rows lie on the stack.
     #[inline(never)]
     unsafe fn run_high(&self, job: &Job<'_>, part: Range<usize>, cols: Range<usize>, then: Option<Then<'_>>) {
@@ -199,6 +216,7 @@ impl Depthwise {
             taps: line.taps(),
             a: job.a.wrapping_offset(line.a).wrapping_add(column),
             pixel: job.c.taps[3].a,
+            stride: self.lines.stride,
             along: job.c.taps[3].extent,
             first: self.lines.first,
             limit: self.lines.limit,

@@ -8,6 +8,7 @@ mod line_kernel;
 mod lines;
 mod long_kernel;
 mod near;
+mod pool_kernel;
 mod sums;
 
 use crate::contraction::{Batch, Bound, Contraction, Epilogue, RowAxis, Tap};

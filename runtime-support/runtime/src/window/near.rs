@@ -48,12 +48,24 @@ impl Copies {
     /// Of the lines of a window that reads so many pixels of each, if they do not stay in the cache where they are, and fit.
     pub fn of(c: &Contraction, pixels: usize, inside: (usize, usize)) -> Option<Self> {
         let rows = c.taps[0].extent * c.taps[1].extent * c.taps[2].extent;
-        let bytes = c.taps[3].a.unsigned_abs().wrapping_mul(size_of::<f32>());
-        let sets = PERIOD >> bytes.trailing_zeros().min(PERIOD.trailing_zeros());
-        let crowded = sets <= SETS && rows.saturating_mul(pixels) > CROWD * WAYS * sets;
+        let (crowded, sets) = crowd(rows.saturating_mul(pixels), c.taps[3].a);
+        let crowded = crowded && sets <= SETS;
         let fits = rows <= MOST_TAPS && rows.saturating_mul(pixels).saturating_mul(LINE) <= COPY;
         (crowded && fits).then(|| Copies { rows, pitch: pixels * LINE, pixels: inside })
     }
+}
+
+/// Whether so many pixels share so few sets of the first-level cache that they do not stay there, and how many sets that are.
+fn crowd(pixels: usize, distance: isize) -> (bool, usize) {
+    let bytes = distance.unsigned_abs().wrapping_mul(size_of::<f32>());
+    let sets = PERIOD >> bytes.trailing_zeros().min(PERIOD.trailing_zeros());
+    (pixels > CROWD * WAYS * sets, sets)
+}
+
+/// Whether pixels of the lines of a window, so many of each, do not stay in the first-level cache where they are.
+pub(super) fn are_crowded(c: &Contraction, pixels: usize) -> bool {
+    let rows = c.taps.iter().take(3).fold(pixels, |rows, tap| rows.saturating_mul(tap.extent));
+    crowd(rows, c.taps[3].a).0
 }
 
 impl Near {

@@ -1,6 +1,6 @@
 //! Every instruction set against a definition in double precision, on random windows.
 extern crate std;
-use super::lines::Depthwise;
+use super::lines::ByLines;
 use super::*;
 use crate::contraction::Tile;
 use crate::contraction::tests::Random;
@@ -81,7 +81,7 @@ fn valid_taps(c: &Window, m: usize) -> Vec<(usize, usize)> {
     taps
 }
 
-/// Runs an operation on random numbers on every instruction set: depthwise, maximum, average inside, average over a constant.
+/// Runs an operation on random numbers on every instruction set: depthwise, maximum, average inside, average over a constant, sum.
 fn check(r: &mut Random, (c, a_len, out_len): (Window, usize, usize), operation: usize) {
     let (a, w) = (r.floats(a_len), r.floats(c.window() * c.channels));
     let (bias, old) = (r.floats(c.channels), r.floats(out_len));
@@ -102,7 +102,8 @@ fn check(r: &mut Random, (c, a_len, out_len): (Window, usize, usize), operation:
             0 => c.depthwise(cx, src, &w, dst, epilogue),
             1 => c.max(cx, src, dst, epilogue),
             2 => c.average(cx, src, dst, Divisor::InBounds, epilogue),
-            _ => c.average(cx, src, dst, Divisor::Fixed(4.0), epilogue),
+            3 => c.average(cx, src, dst, Divisor::Fixed(4.0), epilogue),
+            _ => c.average(cx, src, dst, Divisor::Fixed(1.0), epilogue),
         }
         for m in 0..out_len / c.channels {
             let taps = valid_taps(&c, m);
@@ -113,7 +114,8 @@ fn check(r: &mut Random, (c, a_len, out_len): (Window, usize, usize), operation:
                     0 => taps.iter().map(|t| value(t) * f64::from(w[t.0 * c.channels + n])).sum(),
                     1 => taps.iter().map(value).fold(f64::NEG_INFINITY, f64::max),
                     2 => sum / taps.len().max(1) as f64,
-                    _ => sum / 4.0,
+                    3 => sum / 4.0,
+                    _ => sum,
                 };
                 let at = m * c.channels + n;
                 want += if with_bias { f64::from(bias[n]) } else { 0.0 };
@@ -131,7 +133,7 @@ fn check(r: &mut Random, (c, a_len, out_len): (Window, usize, usize), operation:
 fn random_windows_match_the_definition_on_every_isa() {
     let mut r = Random(0xfeed_5678);
     for _ in 0..600 {
-        let (window, operation) = (random_window(&mut r, 1), r.below(4));
+        let (window, operation) = (random_window(&mut r, 1), r.below(5));
         check(&mut r, window, operation);
     }
 }
@@ -141,7 +143,10 @@ fn depthwise_convolutions_of_pixels_that_share_sets_match_the_definition() {
     let mut r = Random(0xca5e_11fe);
     let copied = |c: &Window| {
         let c = c.geometry();
-        Isa::ALL.into_iter().filter_map(|isa| Depthwise::of(&c, isa)).any(|d| d.copies(&c).is_some())
+        Isa::ALL
+            .into_iter()
+            .filter_map(|isa| ByLines::of(&c, isa, Operation::Depthwise))
+            .any(|d| d.copies(&c).is_some())
     };
     let windows: Vec<_> = (0..4000).map(|_| random_window(&mut r, 512)).filter(|(c, ..)| copied(c)).collect();
     assert!(windows.len() > 40 || Isa::ALL.iter().all(|isa| line_kernel::of(*isa).is_empty()), "{}", windows.len());
@@ -160,12 +165,38 @@ fn depthwise_convolutions_of_lines_of_any_length_match_the_definition() {
         let (h, w) = (1 + r.below(12), 1 + r.below(40));
         let padding = (kh.saturating_sub(h).max(r.below(kh)), kw.saturating_sub(w).max(r.below(kw)));
         let window = padded_window((kh, kw), (1, 1), (1, 1), padding, (h, w), (1, 1 + r.below(40), 40));
-        let lines = Isa::ALL.into_iter().any(|isa| Depthwise::of(&window.0.geometry(), isa).is_some());
+        let lines =
+            Isa::ALL.into_iter().any(|isa| ByLines::of(&window.0.geometry(), isa, Operation::Depthwise).is_some());
         long += usize::from(lines && ![3, 5, 7, 9].contains(&kw));
         high += usize::from(lines && kh > 9);
         check(&mut r, window, 0);
     }
     assert!(long > 60 && high > 40 || Isa::ALL.iter().all(|isa| line_kernel::of(*isa).is_empty()), "{long} {high}");
+}
+
+#[test]
+fn pooling_of_lines_of_any_length_matches_the_definition_and_is_the_same_on_a_team() {
+    let (mut r, mut lines) = (Random(0x9001_11e5), 0);
+    for i in 0..120 {
+        let (kh, kw, stride) = (1 + r.below([4, 12][i % 2]), 2 + r.below([3, 15][i / 2 % 2]), 1 + r.below(2));
+        let (h, w) = (kh + r.below(6), kw + r.below([20, 180][i / 4 % 2]));
+        let padding = (r.below(kh), r.below(kw));
+        let (c, a_len, out_len) =
+            padded_window((kh, kw), (stride, stride), (1, 1), padding, (h, w), (1 + r.below(2), 1 + r.below(70), 70));
+        let operation = [Operation::Max, Operation::Average(Divisor::Fixed(1.0))][i % 2];
+        let used = |isa: Isa| ByLines::of(&c.geometry(), isa, operation).is_some();
+        lines += usize::from(Isa::ALL.into_iter().any(used));
+        check(&mut r, (c, a_len, out_len), [1, 4][i % 2]);
+        #[cfg(feature = "threads")]
+        for cx in Isa::ALL.into_iter().filter_map(Cx::with_isa) {
+            let (a, team) = (r.floats(a_len), crate::team::Team::new(2 + i % 3));
+            let [mut one, mut divided] = [vec![7.0f32; out_len], vec![7.0f32; out_len]];
+            c.run(cx, operation, a[..].src(), &[], Dst::from_slice(&mut one), Epilogue::NONE);
+            c.run(cx.with_team(&team), operation, a[..].src(), &[], Dst::from_slice(&mut divided), Epilogue::NONE);
+            assert!(one == divided, "{c:?} {:?}", cx.isa());
+        }
+    }
+    assert!(lines > 80 || Isa::ALL.iter().all(|isa| pool_kernel::of(*isa).is_empty()), "{lines}");
 }
 
 #[test]
