@@ -68,22 +68,21 @@ trait Function: Copy {
 
 /// Replaces all elements of the tile.
 #[inline(always)]
-fn each<S: Simd>(s: S, tile: Tile<'_>, f: impl Function) {
-    let mut tile = tile.joined();
-    let mut rows = tile.rows();
+fn each<S: Simd>(s: S, mut tile: Tile<'_>, f: impl Function) {
+    let mut runs = tile.runs();
     let (mut start, mut left) = (NonNull::<f32>::dangling().as_ptr(), 0);
     loop {
-        // Vectors of several rows, the last one of each perhaps in part. In the last group there may be empty ones.
+        // Vectors of several runs, the last one of each perhaps in part. In the last group there may be empty ones.
         let mut group = [(start, 0); GROUP];
         if left >= GROUP * S::LANES {
-            // The most frequent case of long rows.
+            // The most frequent case of long runs.
             group = core::array::from_fn(|i| (start.wrapping_add(i * S::LANES), S::LANES));
             (start, left) = (start.wrapping_add(GROUP * S::LANES), left - GROUP * S::LANES);
         } else {
             for slot in &mut group {
                 if left == 0 {
-                    let Some((_, row)) = rows.next() else { break };
-                    (start, left) = (row.as_mut_ptr(), row.len());
+                    let Some(run) = runs.next() else { break };
+                    (start, left) = (run.as_mut_ptr(), run.len());
                 }
                 *slot = (start, left);
                 (start, left) = (start.wrapping_add(S::LANES), left.saturating_sub(S::LANES));

@@ -113,17 +113,6 @@ impl<'t> Tile<'t> {
         self.cols
     }
 
-    /// The same elements in one row if there are no gaps between rows: to those who do not ask where in the result they are.
-    #[inline(always)]
-    pub(super) fn joined(self) -> Self {
-        match self.rows {
-            Rows::Steps(rows, step) if step == self.cols && rows > 1 => {
-                Tile { rows: Rows::Steps(1, step), cols: rows * step, ..self }
-            }
-            _ => self,
-        }
-    }
-
     /// The elements, in as few rows as possible: those between which there are no gaps are one.
     #[inline(always)]
     pub fn runs(&mut self) -> impl Iterator<Item = &mut [f32]> {

@@ -1,7 +1,7 @@
 //! Which rows lie at the same distances, so that they can be computed in strips.
 use super::Contraction;
 use super::job::MOST_ROWS;
-use super::kernel::ZERO_ROW;
+use super::kernel::{LINE, ZERO_ROW};
 use super::table::{Row, rows_missing};
 use crate::isa::VECTORS;
 use crate::math::floor_mod_usize;
@@ -11,8 +11,10 @@ use core::ops::Range;
 const MOST: usize = 192;
 /// Most contiguous runs of the left operand that one sum takes.
 const RUNS: usize = 24;
-/// Least rows of a line of windows: the last tile of a strip computes some rows again.
+/// Least rows of a line of windows: the last tile of a strip computes some rows again. Of rows that are one vector, each of
+/// which takes little beside its addresses, fewer.
 const LEAST: usize = 3 * MOST_ROWS;
+const LEAST_NARROW: usize = 2 * MOST_ROWS;
 
 /// Rows at the same distances in the left operand, the result and the residual.
 #[derive(Clone, Copy)]
@@ -70,7 +72,8 @@ impl Steps {
             }
         }
         steps.inside = (inside.start, inside.end);
-        (whole || inside.len() >= LEAST).then_some(steps)
+        let least = if c.cols <= LINE { LEAST_NARROW } else { LEAST };
+        (whole || inside.len() >= least).then_some(steps)
     }
 
     /// Rows between two strips.
