@@ -3,7 +3,7 @@
 use super::fold::{FoldKernel, Folded};
 use super::job::{Job, offset};
 use super::kernel::LINE;
-use super::line::{Line, Lines, MOST_TAPS};
+use super::line::{self, Lines};
 use super::narrow_kernel::{self, NarrowArgs, Tiling, choose};
 use super::parts::{Parts, Shared};
 use super::results::Results;
@@ -15,8 +15,12 @@ use core::ops::Range;
 
 /// Fewest channels: a copy of fewer would be gaps.
 const LEAST_DEPTH: usize = 8;
+/// Most rows of a window: those of volumes are many.
+const MOST_TAPS: usize = 25;
 /// Lines whose addresses are tabled, for all batches.
 const TABLED: usize = 16;
+
+type Line = line::Line<MOST_TAPS>;
 
 /// Such a convolution.
 pub(super) struct Narrow {

@@ -20,7 +20,7 @@ use crate::simd::{Simd, WithSimd, load_first};
 use core::mem::MaybeUninit;
 
 /// Floats of the copy.
-const COPY: usize = 2048;
+const COPY: usize = 6144;
 
 /// Some outputs of one line.
 #[derive(Clone, Copy)]

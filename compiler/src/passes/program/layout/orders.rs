@@ -15,7 +15,7 @@ const FEW_CHANNELS: i64 = 8;
 /// Outputs of a line that fill vectors.
 const LONG_LINE: i64 = 32;
 
-/// What convolutions (products with padded or strided windows) would like of the buffers they read: channels last.
+/// What convolutions (products with padded or strided windows) and pooling would like of the buffers they read: channels last.
 /// Functions want what they read row-major.
 pub(super) fn wanted_orders(program: &Program) -> BTreeMap<BufferId, Vec<usize>> {
     let mut wanted = BTreeMap::new();
@@ -28,7 +28,7 @@ pub(super) fn wanted_orders(program: &Program) -> BTreeMap<BufferId, Vec<usize>>
             }
         }
         let StepKind::Nest(nest) = &step.kind else { continue };
-        if let Some((buffer, order)) = convolution_order(program, nest) {
+        if let Some((buffer, order)) = convolution_order(program, nest).or_else(|| pooling_order(program, nest)) {
             wanted.entry(buffer).or_insert(order);
         }
     }
@@ -46,6 +46,13 @@ fn convolution_order(program: &Program, nest: &Nest) -> Option<(BufferId, Vec<us
     let mut others = access.index.iter().enumerate().skip(1).filter(|(at, _)| *at != channel);
     let slides = access.index.len() > 2 && others.any(|(_, dim)| composite(dim));
     slides.then(|| (access.buffer, rotated(access.index.len(), channel)))
+}
+
+fn pooling_order(program: &Program, nest: &Nest) -> Option<(BufferId, Vec<usize>)> {
+    let window = recognise::window(program, nest).filter(|window| window.weights.is_none())?;
+    let Scalar::Load { access, .. } = nest.nodes.get(window.data as usize)? else { return None };
+    let channel = sliding_channel(program, nest, &window)?;
+    Some((access.buffer, rotated(access.index.len(), channel)))
 }
 
 /// The dimension of the data that channels index: no window slides along it. Dimension 1, unless a transposition was fused.
