@@ -129,8 +129,8 @@ fn residuals_are_updated_in_place() {
     }
 }
 
-/// Copies between orders move squares, where these are not too small; outputs are computed in the order of their operands first,
-/// and products read neighbours.
+/// Copies between orders move squares, where these are not too small; outputs are computed in the order of their operands first, operands
+/// that lie across rows are copied, and products read neighbours.
 #[test]
 fn copies_between_orders_move_squares() {
     let text = |case: &str| {
@@ -141,11 +141,13 @@ fn copies_between_orders_move_squares() {
         ("planes_of_f16", 1),
         ("open_sizes_2x30x17", 1),
         ("depthwise", 2),
-        ("loops_behind_a_convolution", 2),
+        ("loops_behind_a_convolution", 3),
         ("convolution", 2),
         ("two_lines", 1),
         ("many_axes", 0),
         ("softmax_over_21_classes", 2),
+        ("sum_with_transposed", 1),
+        ("sum_of_products_with_transposed", 1),
     ];
     for (case, copies) in cases {
         assert_eq!(text(case).matches("rt::Transpose {").count(), copies, "{case}");
@@ -198,6 +200,14 @@ fn channels_are_looked_up_at_once() {
         assert_eq!(text.matches("rt::Transpose {").count(), copies, "{case}");
         assert_eq!(text.contains("let mut acc = ["), accumulates, "{case}");
     }
+}
+
+/// Of what is added to the gates of a GRU, one part is for another product: the others are a bias still.
+#[test]
+fn parts_of_constants_are_biases() {
+    let model = root().join("cases/recurrent_sequence/gru_linear_before_reset_lengths/model.xml");
+    let output = compile(&Source::from_path(&model, None).unwrap(), &Options::default()).unwrap();
+    assert!(output.text.contains("bias: Some(") && !output.text.contains("then: Some("));
 }
 
 /// Networks of 16-bit floats take the kernels of f32, unless every result has to be rounded. Copies of such numbers do not convert.

@@ -253,7 +253,10 @@ impl Choosing {
         let read = follow(program, nest);
         match self.wanted.get(&nest.store.buffer) {
             Some(wanted) => (Some(self.cheaper_order(program, nest, wanted.clone(), read)), false),
-            None => (read, reads_much(program, nest)),
+            None => {
+                let at_once = read.as_ref().is_some_and(|read| self.is_cheaper_at_once(program, nest, read));
+                (read, reads_much(program, nest) && !at_once)
+            }
         }
     }
 

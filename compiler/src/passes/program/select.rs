@@ -1,5 +1,6 @@
 //! Replaces recognised nests by kernels of the runtime; the others are emitted as loops.
 
+mod bias;
 mod compact;
 pub(super) mod epilogue;
 pub(super) mod pack;
@@ -37,7 +38,10 @@ pub fn select_kernels(program: &mut Program, options: &Options, _: &mut Diagnost
     let filtering = vectors && options.accuracy == Accuracy::Auto;
     let mut found = Vec::new();
     for_each_step(program, &mut |program, step| {
-        if let StepKind::Nest(nest) = &step.kind {
+        if let StepKind::Nest(nest) = &mut step.kind {
+            if vectors {
+                bias::close_gaps(program, nest);
+            }
             found.push(contraction(program, nest, vectors));
         }
     });

@@ -43,17 +43,31 @@ impl Choosing {
         wanted: Vec<usize>,
         read: Option<Vec<usize>>,
     ) -> Vec<usize> {
+        match read.filter(|read| self.excess(program, nest, &wanted, read).is_some_and(|excess| excess > 0)) {
+            Some(read) => read,
+            None => wanted,
+        }
+    }
+
+    /// Whether a row-major result takes less copies than one in the order of what is read, which is copied itself.
+    pub(super) fn is_cheaper_at_once(&self, program: &Program, nest: &Nest, read: &[usize]) -> bool {
+        let plain: Vec<usize> = (0..nest.store.index.len()).collect();
+        self.excess(program, nest, &plain, read).is_some_and(|excess| excess < 0)
+    }
+
+    /// How many elements more are copied for one order of a result than for the other, and for a copy of the result.
+    fn excess(&self, program: &Program, nest: &Nest, one: &[usize], other: &[usize]) -> Option<i64> {
         let rows = Rows { program, nest, product: false };
+        if !self.vectors || !rows.are_worth_copies() {
+            return None;
+        }
         let cost = |order: &[usize]| {
             let index = nest.store.index.get(*order.last()?)?;
             let axis = (0..nest.maps).find(|axis| index.counts(*axis))?;
             Some(self.copied(&rows.across(axis)?))
         };
         let copy = program.buffer(nest.store.buffer).len().upper_bound();
-        match read.filter(|_| self.vectors && rows.are_worth_copies()) {
-            Some(read) if cost(&wanted).zip(cost(&read)).is_some_and(|(a, b)| a > b.saturating_add(copy)) => read,
-            _ => wanted,
-        }
+        Some(cost(one)?.saturating_sub(cost(other)?.saturating_add(copy)))
     }
 
     /// Elements to be copied; copies that exist cost nothing.
