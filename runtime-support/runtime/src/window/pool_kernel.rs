@@ -37,9 +37,6 @@ impl PoolSet {
     }
 }
 
-/// The columns of some pixels, for a vector of channels.
-type Columns<S> = [MaybeUninit<<S as Simd>::F32>; PIXELS];
-
 /// NaN stays NaN.
 #[inline(always)]
 fn combine<S: Simd, const MAX: bool>(s: S, a: S::F32, b: S::F32) -> S::F32 {
@@ -74,7 +71,8 @@ unsafe fn line<S: Simd, const MAX: bool>(s: S, args: &LineArgs<'_>) {
 /// As [`line`]; what so many outputs read is not more than `PIXELS`.
 #[inline(always)]
 unsafe fn outputs<S: Simd, const MAX: bool>(s: S, args: &LineArgs<'_>, (start, column): (usize, usize), count: usize) {
-    let (mut columns, none): (Columns<S>, _) = ([MaybeUninit::uninit(); PIXELS], neutral::<S, MAX>(s));
+    let mut columns = [MaybeUninit::<S::F32>::uninit(); PIXELS];
+    let (columns, none) = (columns.as_mut_ptr().cast::<S::F32>(), neutral::<S, MAX>(s));
     let (first, pixels) = (start * args.stride, ((count - 1) * args.stride + args.along).min(PIXELS));
     let low = args.first.wrapping_add(first as isize);
     // `clamp` could panic.
@@ -83,11 +81,12 @@ unsafe fn outputs<S: Simd, const MAX: bool>(s: S, args: &LineArgs<'_>, (start, c
     let end = inside(args.limit.wrapping_sub(low)).max(from);
     let end = if args.taps.is_empty() { from } else { end };
     for p in (0..from).chain(end..pixels) {
-        columns[p].write(none);
+        // SAFETY: there are not more pixels than columns.
+        unsafe { columns.add(p).write(none) };
     }
     let a = args.a.wrapping_offset((first + from) as isize * args.pixel).wrapping_add(column);
     for (i, rows) in args.taps.chunks(3).enumerate() {
-        let columns = &mut columns[from..end];
+        let columns = (columns.wrapping_add(from), end - from);
         // SAFETY: promised by the caller: these pixels are not in the padding. Other rows were there before.
         unsafe {
             match rows {
@@ -100,7 +99,6 @@ unsafe fn outputs<S: Simd, const MAX: bool>(s: S, args: &LineArgs<'_>, (start, c
     }
     // SAFETY: all columns are there, of padding and of other pixels; the outputs are valid.
     unsafe {
-        let columns = columns.as_ptr().cast::<S::F32>();
         let ends = Ends::<S>::new(s, args, (start, column));
         match args.along {
             2 => beside::<S, MAX, 2>(s, args, ends, columns, count),
@@ -118,25 +116,26 @@ fn neutral<S: Simd, const MAX: bool>(s: S) -> S::F32 {
 /// Combines N rows of the window for each of some pixels, with what is there already if there is something.
 ///
 /// # Safety
-/// A vector is valid at all these pixels of the rows.
+/// There are so many columns, and a vector is valid at all these pixels of the rows.
 #[inline(always)]
 unsafe fn above<S: Simd, const MAX: bool, const N: usize>(
     s: S,
-    columns: &mut [MaybeUninit<S::F32>],
+    (columns, count): (*mut S::F32, usize),
     (a, pixel): (*const f32, isize),
     rows: [&TapAt; N],
     more: bool,
 ) {
     let mut at = rows.map(|row| a.wrapping_offset(row.at));
-    for column in columns {
+    for p in 0..count {
         // SAFETY: promised by the caller; with `more`, the column was written before.
         unsafe {
             let mut x = s.load(at[0]);
-            for row in &at[1..] {
+            for row in at.iter().skip(1) {
                 x = combine::<S, MAX>(s, x, s.load(*row));
             }
+            let column = columns.add(p);
             if more {
-                x = combine::<S, MAX>(s, column.assume_init(), x);
+                x = combine::<S, MAX>(s, *column, x);
             }
             column.write(x);
         }
