@@ -56,7 +56,30 @@ def transposed(channels, results, window):
     )
 
 
+def dense(x, channels, window=1):
+    pads = [window // 2] * 2
+    return o.convolution(x, w(channels, channels, window, window), [1, 1], pads, pads, [1, 1])
+
+
+def between(kind, window, channels):
+    """Pooling between two convolutions."""
+    return lambda x: dense(pooled(kind, window)(dense(x, channels)), channels)
+
+
+def normal_groups(x):
+    """A function of normalised groups of channels that a convolution has last."""
+    ones = o.constant(np.ones(128, np.float32))
+    return o.tanh(ov.opset12.group_normalization(dense(x, 128), ones, ones, 2, 1e-5))
+
+
 LAYERS = {
+    "sum_with_transposed": ((512, 512), lambda x: o.add(x, o.transpose(x, ints(1, 0)))),
+    "function_before": ((1, 32, 64, 64), lambda x: dense(o.relu(x), 32, 3)),
+    "input_added": ((1, 32, 64, 64), lambda x: o.add(dense(x, 32, 3), x)),
+    "mean_3_between": ((1, 32, 56, 56), between("mean", 3, 32)),
+    "mean_7_between": ((1, 32, 56, 56), between("mean", 7, 32)),
+    "max_3_between": ((1, 32, 56, 56), between("max", 3, 32)),
+    "normal_groups": ((8, 128, 40, 40), normal_groups),
     "groups": ((1, 96, 56, 56), lambda x: grouped(x, 2, 48, 48, 3, 3)),
     "groups_strided": ((1, 128, 56, 56), lambda x: grouped(x, 4, 32, 32, 3, 3, stride=2)),
     "groups_dilated": ((1, 128, 40, 40), lambda x: grouped(x, 4, 32, 32, 3, 3, dilation=2)),
