@@ -11,7 +11,7 @@
     allow(dead_code, unused_macros)
 )]
 
-use super::{long_kernel, pool_kernel};
+use super::long_kernel;
 use crate::contraction::job::offset;
 use crate::contraction::line::TapAt;
 use crate::contraction::results::Results;
@@ -60,8 +60,6 @@ pub(super) struct LineSet {
     kernels: [[LineKernel; 2]; 6],
     /// For any number of taps, with a stride of 1.
     long: [LineKernel; 2],
-    /// Sums, and greatest elements, of windows.
-    pools: [LineKernel; 2],
 }
 
 impl LineSet {
@@ -79,14 +77,6 @@ impl LineSet {
             _ => return None,
         };
         of_outputs(kernels, outputs, (OUTPUTS, FEW_OUTPUTS))
-    }
-}
-
-impl LineSet {
-    /// The kernel for the greatest element, or the sum, of windows of so many taps along the line.
-    pub fn pool(&self, max: bool, taps: usize) -> Option<LineKernel> {
-        let [sum, greatest] = self.pools;
-        pool_kernel::takes(taps).then_some(if max { greatest } else { sum })
     }
 }
 
@@ -401,19 +391,8 @@ macro_rules! kernels {
         kernels!(@long $token, long_kernel::OUTPUTS, $attribute),
         kernels!(@long $token, long_kernel::FEW_OUTPUTS, $attribute),
             ],
-    pools: [kernels!(@pool $token, false, $attribute), kernels!(@pool $token, true, $attribute)],
         };
     };
-    (@pool $token:expr, $max:literal, $attribute:meta) => {{
-        /// # Safety
-        /// As [`LineKernel`].
-        #[$attribute]
-        unsafe fn kernel(args: &LineArgs<'_>) {
-            // SAFETY: promised by the caller; this function has the target features.
-            unsafe { pool_kernel::line::<_, $max>($token, args) }
-        }
-        kernel
-    }};
     (@long $token:expr, $outputs:expr, $attribute:meta) => {{
         /// # Safety
         /// As [`LineKernel`].

@@ -52,17 +52,20 @@ impl ByLines {
     /// The windows in lines, if they have the form and there is a kernel.
     pub fn of(c: &Contraction, isa: Isa, operation: Operation) -> Option<Self> {
         let (lines, taps) = (Lines::of(c, MOST_ROWS)?, c.taps[3].extent);
-        let set = line_kernel::of(isa).iter().find(|set| set.cols <= c.cols)?;
         let pool = |max: bool| {
             // Other kernels take all channels of a pixel at a time.
             let pixels = lines.outputs(c).saturating_mul(lines.stride).saturating_add(taps);
             if are_crowded(c, pixels.min(pool_kernel::PIXELS)) {
                 return None;
             }
-            Some((set.pool(max, taps)?, set.cols))
+            let set = pool_kernel::of(isa).iter().find(|set| set.cols <= c.cols)?;
+            Some((set.kernel(max, taps)?, set.cols))
         };
         let (kernel, lanes) = match operation {
-            Operation::Depthwise => (set.kernel(lines.stride, taps, lines.outputs(c))?, set.cols),
+            Operation::Depthwise => {
+                let set = line_kernel::of(isa).iter().find(|set| set.cols <= c.cols)?;
+                (set.kernel(lines.stride, taps, lines.outputs(c))?, set.cols)
+            }
             Operation::Max => pool(true)?,
             Operation::Average(Divisor::Fixed(1.0)) => pool(false)?,
             Operation::Average(_) => return None,

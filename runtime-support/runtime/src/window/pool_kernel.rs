@@ -7,11 +7,12 @@
         all(feature = "vectors", target_arch = "aarch64", target_feature = "neon"),
         all(feature = "vectors", target_arch = "wasm32", target_feature = "simd128")
     )),
-    allow(dead_code)
+    allow(dead_code, unused_macros)
 )]
 
-use super::line_kernel::{Ends, LineArgs};
+use super::line_kernel::{Ends, LineArgs, LineKernel};
 use crate::contraction::line::TapAt;
+use crate::isa::Isa;
 use crate::math::floor_div_usize;
 use crate::simd::Simd;
 use core::mem::MaybeUninit;
@@ -21,9 +22,19 @@ pub(super) const PIXELS: usize = 64;
 /// Most taps along a line: as many columns, but one, are combined again for the next outputs.
 const MOST: usize = 16;
 
-/// Whether there are kernels for so many taps along a line.
-pub(super) fn takes(taps: usize) -> bool {
-    (2..=MOST).contains(&taps)
+/// Kernels of one vector width, in sets of their own: programs that pool need not have the kernels of depthwise convolutions.
+pub(super) struct PoolSet {
+    /// Channels of a vector.
+    pub cols: usize,
+    max: LineKernel,
+    sum: LineKernel,
+}
+
+impl PoolSet {
+    /// The kernel for the greatest element, or the sum, of windows of so many taps along the line.
+    pub fn kernel(&self, max: bool, taps: usize) -> Option<LineKernel> {
+        (2..=MOST).contains(&taps).then_some(if max { self.max } else { self.sum })
+    }
 }
 
 /// NaN stays NaN.
@@ -35,9 +46,9 @@ fn combine<S: Simd, const MAX: bool>(s: S, a: S::F32, b: S::F32) -> S::F32 {
 /// All channels, for each all outputs.
 ///
 /// # Safety
-/// As [`super::line_kernel::LineKernel`]; the caller is compiled for the instruction set of `S`.
+/// As [`LineKernel`]; the caller is compiled for the instruction set of `S`.
 #[inline(always)]
-pub(super) unsafe fn line<S: Simd, const MAX: bool>(s: S, args: &LineArgs<'_>) {
+unsafe fn line<S: Simd, const MAX: bool>(s: S, args: &LineArgs<'_>) {
     let most = floor_div_usize(PIXELS.saturating_sub(args.along), args.stride) + 1;
     let mut column = 0;
     while column < args.to.cols {
@@ -159,5 +170,69 @@ unsafe fn beside<S: Simd, const MAX: bool, const K: usize>(
             ends.finish(s, args, x);
         }
         first = first.wrapping_add(args.stride);
+    }
+}
+
+/// Instantiates `line` for both operations: `kernels!(name, token, columns, attribute)`.
+macro_rules! kernels {
+    ($name:ident, $token:expr, $cols:literal, $attribute:meta) => {
+        pub(super) static $name: PoolSet = PoolSet {
+            cols: $cols,
+    max: kernels!(@one $token, true, $attribute),
+    sum: kernels!(@one $token, false, $attribute),
+        };
+    };
+    (@one $token:expr, $max:literal, $attribute:meta) => {{
+        /// # Safety
+        /// As [`LineKernel`].
+        #[$attribute]
+        unsafe fn kernel(args: &LineArgs<'_>) {
+            // SAFETY: promised by the caller; this function has the target features.
+            unsafe { line::<_, $max>($token, args) }
+        }
+        kernel
+    }};
+}
+
+#[cfg(all(feature = "vectors", target_arch = "x86_64", target_feature = "sse2"))]
+mod x86 {
+    use super::*;
+    use crate::isa::{avx2::Avx2, avx512::Avx512, sse2::Sse2};
+
+    kernels!(AVX512_16, Avx512::new(), 16, target_feature(enable = "avx512f,avx512vl,avx512bw,avx512dq,fma,avx2"));
+    kernels!(AVX2_8, Avx2::new(), 8, target_feature(enable = "avx2,fma"));
+    kernels!(SSE2_4, Sse2::new(), 4, target_feature(enable = "sse2"));
+}
+
+#[cfg(all(feature = "vectors", target_arch = "aarch64", target_feature = "neon"))]
+mod arm {
+    use super::*;
+    use crate::isa::neon::Neon;
+
+    kernels!(NEON_4, Neon, 4, inline(never));
+}
+
+#[cfg(all(feature = "vectors", target_arch = "wasm32", target_feature = "simd128"))]
+mod wasm {
+    use super::*;
+    use crate::isa::wasm128::Wasm128;
+
+    kernels!(WASM_4, Wasm128, 4, inline(never));
+}
+
+/// The kernels of an instruction set, widest first; none without vectors, where code size counts.
+pub(super) fn of(isa: Isa) -> &'static [&'static PoolSet] {
+    match isa {
+        #[cfg(all(feature = "vectors", target_arch = "x86_64", target_feature = "sse2"))]
+        Isa::Avx512 => const { &[&x86::AVX512_16, &x86::AVX2_8, &x86::SSE2_4] },
+        #[cfg(all(feature = "vectors", target_arch = "x86_64", target_feature = "sse2"))]
+        Isa::Avx2 => const { &[&x86::AVX2_8, &x86::SSE2_4] },
+        #[cfg(all(feature = "vectors", target_arch = "x86_64", target_feature = "sse2"))]
+        Isa::Sse2 => const { &[&x86::SSE2_4] },
+        #[cfg(all(feature = "vectors", target_arch = "aarch64", target_feature = "neon"))]
+        Isa::Neon => const { &[&arm::NEON_4] },
+        #[cfg(all(feature = "vectors", target_arch = "wasm32", target_feature = "simd128"))]
+        Isa::Wasm128 => const { &[&wasm::WASM_4] },
+        _ => &[],
     }
 }

@@ -196,7 +196,7 @@ fn pooling_of_lines_of_any_length_matches_the_definition_and_is_the_same_on_a_te
             assert!(one == divided, "{c:?} {:?}", cx.isa());
         }
     }
-    assert!(lines > 80 || Isa::ALL.iter().all(|isa| line_kernel::of(*isa).is_empty()), "{lines}");
+    assert!(lines > 80 || Isa::ALL.iter().all(|isa| pool_kernel::of(*isa).is_empty()), "{lines}");
 }
 
 #[test]
