@@ -123,6 +123,11 @@ impl Options {
         self
     }
 
+    /// Whether kernels that compute with vectors are chosen: they are not the reference, and an instruction set has vectors.
+    pub(crate) fn has_vector_kernels(&self) -> bool {
+        self.kernels != Kernels::Reference && self.isa.has_vectors()
+    }
+
     /// Sets an option from text, as in `options.set("shape", "x=1..8,3,224,224")`. A switch takes `true` or `false`.
     ///
     /// # Errors

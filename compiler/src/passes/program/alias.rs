@@ -1,7 +1,7 @@
 //! Steps that only rename memory disappear: their result becomes a view of their operand.
 
 use super::blocks::{Outside, for_each_block};
-use super::layout::{along_rows, has_vectors, looked_up, product_of_columns, same_memory};
+use super::layout::{along_rows, looked_up, product_of_columns, same_memory};
 use crate::diag::Diagnostics;
 use crate::dim::{Atom, Dim};
 use crate::options::Options;
@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 /// nothing else writes, is dropped: Slice, Split, Transpose and copies for kernels cost nothing where strides can say them.
 pub fn alias(program: &mut Program, options: &Options, _: &mut Diagnostics) {
     let fixed = program.fixed_layouts();
-    let vectors = has_vectors(options);
+    let vectors = options.has_vector_kernels();
     for_each_block(program, &mut |program, steps, outside| alias_block(program, steps, outside, &fixed, vectors));
 }
 

@@ -4,7 +4,7 @@
 use super::blocks::split_nests;
 use crate::diag::Diagnostics;
 use crate::dim::Dim;
-use crate::options::{Kernels, Options};
+use crate::options::Options;
 use crate::program::edit::{Nodes, prune, reduce_parts, renumber_dim};
 use crate::program::nest::{Access, Axis, Nest, ReduceFn, Reduction, Scalar};
 use crate::program::{BufferId, Program, Role, scalar_types};
@@ -19,7 +19,7 @@ const ROW: i64 = 16;
 /// Divides such reductions.
 pub fn divide_groups(program: &mut Program, options: &Options, _: &mut Diagnostics) {
     // Where there are no vectors, nothing runs along neighbours.
-    if options.kernels == Kernels::Reference || !options.isa.has_vectors() {
+    if !options.has_vector_kernels() {
         return;
     }
     split_nests(program, |program, nest| Groups::of(program, nest)?.apart(program, nest));

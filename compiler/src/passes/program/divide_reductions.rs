@@ -3,7 +3,7 @@
 use super::blocks::split_nests;
 use crate::diag::Diagnostics;
 use crate::dim::Dim;
-use crate::options::{Kernels, Options};
+use crate::options::Options;
 use crate::program::edit::{Nodes, prune, reduce_parts};
 use crate::program::nest::{Access, Axis, Nest, Reduction, Scalar};
 use crate::program::{Program, Role, scalar_types};
@@ -18,7 +18,7 @@ const FEWEST: i64 = 3;
 /// Divides reductions.
 pub fn divide_reductions(program: &mut Program, options: &Options, _: &mut Diagnostics) {
     // Where there are no vectors, there are hardly threads, and memory counts more.
-    if options.kernels == Kernels::Reference || !options.isa.has_vectors() {
+    if !options.has_vector_kernels() {
         return;
     }
     split_nests(program, |program, nest| Division::of(program, nest)?.apart(program, nest));

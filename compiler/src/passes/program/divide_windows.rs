@@ -4,7 +4,7 @@ use super::blocks::split_nests;
 use crate::diag::Diagnostics;
 use crate::dim::{Dim, product};
 use crate::element::ElementType;
-use crate::options::{Kernels, Options};
+use crate::options::Options;
 use crate::program::edit::{Nodes, prune, renumber_dim, replace_nodes};
 use crate::program::kernel::WindowOp;
 use crate::program::nest::{Access, Axis, Bound, Nest, Node, Reduction, Scalar};
@@ -22,7 +22,7 @@ const CHANNELS: i64 = 128;
 /// Divides windows.
 pub fn divide_windows(program: &mut Program, options: &Options, _: &mut Diagnostics) {
     // Where there are no vectors, memory counts more.
-    if options.kernels == Kernels::Reference || !options.isa.has_vectors() {
+    if !options.has_vector_kernels() {
         return;
     }
     split_nests(program, |program, nest| {

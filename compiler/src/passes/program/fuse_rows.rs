@@ -6,7 +6,7 @@ mod form;
 use super::blocks::for_each_block;
 use super::join::{Block, Names, join};
 use crate::diag::Diagnostics;
-use crate::options::{Kernels, Options};
+use crate::options::Options;
 use crate::program::edit::reorder_axes;
 use crate::program::{BufferId, Program, Rows, Step, StepKind};
 use form::Member;
@@ -15,7 +15,7 @@ pub(super) use form::reduces_neighbours;
 /// Joins nests over the same rows.
 pub fn fuse_rows(program: &mut Program, options: &Options, _: &mut Diagnostics) {
     let fixed = program.fixed_layouts();
-    let vectors = options.kernels != Kernels::Reference && options.isa.has_vectors();
+    let vectors = options.has_vector_kernels();
     for_each_block(program, &mut |program, steps, outside| {
         let mut steps: Vec<Option<Step>> = steps.into_iter().map(Some).collect();
         let (users, names) = (Block::users(program, &steps), Names::of(program, &fixed));

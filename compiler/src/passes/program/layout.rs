@@ -11,7 +11,7 @@ mod views;
 use super::blocks::{Outside, Users, Uses, has_blocks};
 use crate::diag::Diagnostics;
 use crate::dim::Dim;
-use crate::options::{Kernels, Options};
+use crate::options::Options;
 use crate::program::kernel::Part;
 use crate::program::nest::{Access, Axis, Nest, Node, Scalar};
 use crate::program::recognise::{self, Product};
@@ -31,7 +31,7 @@ const LONGER_RUNS: i64 = 4;
 /// Walks over the steps in execution order; every buffer gets its layout where it is first written.
 pub fn choose_layout(program: &mut Program, options: &Options, _: &mut Diagnostics) {
     let mut choosing = Choosing {
-        vectors: has_vectors(options),
+        vectors: options.has_vector_kernels(),
         decided: vec![false; program.buffers.len()],
         wanted: wanted_orders(program),
         copies: BTreeMap::new(),
@@ -362,11 +362,6 @@ impl Choosing {
             access.buffer = copy;
         }
     }
-}
-
-/// Whether loops along rows run by vectors.
-pub(super) fn has_vectors(options: &Options) -> bool {
-    options.kernels != Kernels::Reference && options.isa.has_vectors()
 }
 
 /// Whether two layouts place every element alike: strides of dimensions with one element do not matter.

@@ -4,7 +4,7 @@
 use super::blocks::{Outside, Users, for_each_block};
 use crate::diag::Diagnostics;
 use crate::dim::Dim;
-use crate::options::{Kernels, Options};
+use crate::options::Options;
 use crate::program::kernel::Part;
 use crate::program::nest::{Access, Binary, Nest, Node, Scalar};
 use crate::program::{BufferId, Layout, Program, Role, Step, StepKind, recognise};
@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 /// result are as good as results of their own. (Elsewhere a result may better be computed where it is concatenated.)
 pub fn merge_columns(program: &mut Program, options: &Options, _: &mut Diagnostics) {
     // Where there are no vectors, memory counts more: all results live until the last one is read.
-    if options.kernels == Kernels::Reference || !options.isa.has_vectors() {
+    if !options.has_vector_kernels() {
         return;
     }
     let fixed = program.fixed_layouts();

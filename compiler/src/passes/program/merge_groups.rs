@@ -6,7 +6,7 @@ use super::select::{Contraction, contraction};
 use crate::diag::Diagnostics;
 use crate::dim::{Atom, Dim};
 use crate::element::ElementType;
-use crate::options::{Accuracy, Kernels, Options};
+use crate::options::{Accuracy, Options};
 use crate::program::kernel::{KernelAxis, KernelKind};
 use crate::program::nest::{Access, Nest, Scalar};
 use crate::program::{Program, Step, StepKind};
@@ -21,8 +21,7 @@ const ROWS: i64 = 12;
 /// Replaces sums over the channels of a group by sums over the channels of several.
 pub fn merge_groups(program: &mut Program, options: &Options, _: &mut Diagnostics) {
     // Zero times infinity would be NaN.
-    let forbidden = options.accuracy == Accuracy::Exact || options.kernels == Kernels::Reference;
-    if forbidden || !options.isa.has_vectors() {
+    if options.accuracy == Accuracy::Exact || !options.has_vector_kernels() {
         return;
     }
     for_each_block(program, &mut |program, steps, _| {

@@ -5,7 +5,7 @@ use super::blocks::for_each_step;
 use crate::diag::Diagnostics;
 use crate::dim::{Dim, product};
 use crate::element::ElementType;
-use crate::options::{Kernels, Options};
+use crate::options::Options;
 use crate::program::kernel::{Description, Kernel, KernelAxis, KernelKind, Method};
 use crate::program::{Program, Role, StepKind};
 use include_ir_runtime::__private::v1 as runtime;
@@ -32,7 +32,7 @@ const MANY: usize = 10;
 
 /// Gives working memory to the contractions that gain by it.
 pub fn pack_rows(program: &mut Program, options: &Options, _: &mut Diagnostics) {
-    if options.kernels == Kernels::Reference || !options.isa.has_vectors() {
+    if !options.has_vector_kernels() {
         return;
     }
     for_each_step(program, &mut |program, step| {

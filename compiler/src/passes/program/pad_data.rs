@@ -8,7 +8,7 @@ use super::layout::runs_along_lines;
 use crate::diag::Diagnostics;
 use crate::dim::{Atom, Dim, Interval};
 use crate::element::ElementType;
-use crate::options::{Kernels, Options};
+use crate::options::Options;
 use crate::program::kernel::Part;
 use crate::program::nest::{Access, Axis, Bound, Const, Nest, Scalar};
 use crate::program::recognise;
@@ -26,7 +26,7 @@ const ELEMENTS: i64 = 256 * 1024;
 /// Makes such copies.
 pub fn pad_data(program: &mut Program, options: &Options, _: &mut Diagnostics) {
     // Where there are no vectors, memory counts more.
-    if options.kernels == Kernels::Reference || !options.isa.has_vectors() {
+    if !options.has_vector_kernels() {
         return;
     }
     split_nests(program, |program, nest| {

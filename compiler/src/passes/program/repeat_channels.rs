@@ -4,7 +4,7 @@
 use super::blocks::split_nests;
 use crate::diag::Diagnostics;
 use crate::dim::Dim;
-use crate::options::{Kernels, Options};
+use crate::options::Options;
 use crate::program::kernel::Part;
 use crate::program::nest::{Access, Axis, Nest, Scalar};
 use crate::program::recognise;
@@ -17,7 +17,7 @@ const VECTOR: i64 = 16;
 /// Replaces several columns for every channel by channels.
 pub fn repeat_channels(program: &mut Program, options: &Options, _: &mut Diagnostics) {
     // Where there are no vectors, memory counts more.
-    if options.kernels == Kernels::Reference || !options.isa.has_vectors() {
+    if !options.has_vector_kernels() {
         return;
     }
     split_nests(program, |program, nest| Multiplier::of(program, nest)?.apart(program, nest));

@@ -5,7 +5,7 @@ use super::blocks::split_nests;
 use super::fuse_rows::reduces_neighbours;
 use crate::diag::Diagnostics;
 use crate::dim::{Dim, product};
-use crate::options::{Kernels, Options};
+use crate::options::Options;
 use crate::program::edit::{Nodes, prune, reduce_parts, renumber_dim};
 use crate::program::nest::{Access, Nest, Node, Reduction, Scalar, Unary};
 use crate::program::{Program, Role, scalar_types};
@@ -22,7 +22,7 @@ pub(super) fn are_short(row: &Dim, rows: &Dim) -> bool {
 
 /// Takes functions out of reductions of short rows.
 pub fn short_rows(program: &mut Program, options: &Options, _: &mut Diagnostics) {
-    if options.kernels == Kernels::Reference || !options.isa.has_vectors() {
+    if !options.has_vector_kernels() {
         return;
     }
     split_nests(program, apart);

@@ -4,7 +4,7 @@
 use super::blocks::split_nests;
 use crate::diag::Diagnostics;
 use crate::dim::{Dim, product};
-use crate::options::{Kernels, Options};
+use crate::options::Options;
 use crate::program::edit::renumber_dim;
 use crate::program::nest::{Access, Axis, Nest, Scalar};
 use crate::program::{Program, Role};
@@ -14,7 +14,7 @@ const AGAIN: i64 = 8;
 
 /// Makes tables for nests without reduction.
 pub fn spread_lookups(program: &mut Program, options: &Options, _: &mut Diagnostics) {
-    if options.kernels == Kernels::Reference || !options.isa.has_vectors() {
+    if !options.has_vector_kernels() {
         return;
     }
     split_nests(program, with_tables);

@@ -6,7 +6,7 @@ use super::pad_data::{borders, sides};
 use crate::diag::Diagnostics;
 use crate::dim::Dim;
 use crate::element::ElementType;
-use crate::options::{Kernels, Options};
+use crate::options::Options;
 use crate::program::edit::{prune, renumber_dim};
 use crate::program::nest::{Access, Axis, Binary, Bound, Const, Nest, Node, ReduceFn, Reduction, Scalar};
 use crate::program::{BufferId, Program, Role};
@@ -23,7 +23,7 @@ const PRODUCTS: i64 = 1024 * 1024;
 /// Divides such convolutions.
 pub fn spread_window(program: &mut Program, options: &Options, _: &mut Diagnostics) {
     // Where there are no vectors, memory counts more.
-    if options.kernels == Kernels::Reference || !options.isa.has_vectors() {
+    if !options.has_vector_kernels() {
         return;
     }
     split_nests(program, |program, nest| {

@@ -6,7 +6,7 @@ use super::layout::copy_nest;
 use crate::diag::Diagnostics;
 use crate::element::ElementType;
 use crate::graph::Origin;
-use crate::options::{Accuracy, Kernels, Options};
+use crate::options::{Accuracy, Options};
 use crate::program::edit::prune;
 use crate::program::nest::{Scalar, ScalarType};
 use crate::program::{Access, BufferId, Program, Role, Step, StepKind, scalar_types};
@@ -41,8 +41,7 @@ pub fn widen_halves(program: &mut Program, options: &Options, _: &mut Diagnostic
 /// Whether the options leave it to us in which precision 16-bit floats are computed with.
 pub(in crate::passes) fn is_wanted(options: &Options) -> bool {
     // Where there are no vectors, memory counts more.
-    let plain = options.kernels == Kernels::Reference || options.accuracy == Accuracy::Exact;
-    !plain && options.isa.has_vectors()
+    options.has_vector_kernels() && options.accuracy != Accuracy::Exact
 }
 
 /// The same for a program without inputs, whose results become f32 too; `false` where it has more than nests and reshapes.
