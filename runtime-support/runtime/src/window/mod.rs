@@ -8,6 +8,7 @@ mod line_kernel;
 mod lines;
 mod long_kernel;
 mod near;
+mod one_vector;
 mod pool_kernel;
 mod sums;
 
