@@ -286,9 +286,11 @@ pub(crate) unsafe fn square_of_words(
         // SAFETY: promised by the caller.
         unsafe { from.wrapping_add(j * a).cast::<[u32; SQUARE]>().read_unaligned() }.map(f)
     });
-    for (i, row) in transposed(rows).into_iter().enumerate() {
+    // An iterator over an array by value is not always unrolled: it keeps the array in memory.
+    let columns = transposed(rows);
+    for (i, column) in columns.iter().enumerate() {
         // SAFETY: promised by the caller.
-        unsafe { to.wrapping_add(i * out).cast::<[u32; SQUARE]>().write_unaligned(row) };
+        unsafe { to.wrapping_add(i * out).cast::<[u32; SQUARE]>().write_unaligned(*column) };
     }
 }
 

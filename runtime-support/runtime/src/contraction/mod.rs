@@ -17,6 +17,7 @@ pub(crate) mod packed;
 pub(crate) mod packed_kernel;
 pub(crate) mod packed_kernels;
 pub(crate) mod parts;
+mod planar_kernel;
 mod reach;
 pub(crate) mod results;
 pub(crate) mod rows;

@@ -6,6 +6,7 @@ use super::kernel::LINE;
 use super::line::{self, Lines};
 use super::narrow_kernel::{self, NarrowArgs, Tiling, choose};
 use super::parts::{Parts, Shared};
+use super::planar_kernel::{self, Shape};
 use super::results::Results;
 use super::{Contraction, Then};
 use crate::cx::Cx;
@@ -64,15 +65,23 @@ impl Narrow {
         let window = c.taps[3].extent;
         // Narrower vectors have tiles of more columns than one, for which they need not wait; what they gain is zeros left out.
         let gains = set.lanes == LINE || Folded::takes(c);
-        if c.cols > LINE || c.panel < LINE || c.depth < LEAST_DEPTH || window < 2 || !gains {
+        if c.cols > LINE || c.panel < LINE || window < 2 || !gains {
             return None;
         }
         let lines = Lines::of(c, MOST_TAPS)?;
+        let outputs = lines.outputs(c);
         let taps = floor_div_usize(c.k(), window.saturating_mul(c.depth));
-        let fits = |rows: usize| narrow_kernel::fits(rows, lines.stride, (taps, window, c.depth));
-        let of = |kernels| choose(kernels, lines.stride, lines.outputs(c), fits);
-        let groups = if Folded::takes(c) { of(&set.groups).map(|kernel| (set.fold, kernel)) } else { None };
-        Some(Narrow { whole: of(&set.whole)?, groups, lines })
+        let fits =
+            |rows: usize| c.depth >= LEAST_DEPTH && narrow_kernel::fits(rows, lines.stride, (taps, window, c.depth));
+        let of = |kernels| choose(kernels, lines.stride, outputs, fits);
+        let groups = if Folded::takes(c) { of(&set.groups).map(|(_, kernel)| (set.fold, kernel)) } else { None };
+        // Tiles of rows take a vector for every output, and a quarter of it for their addresses.
+        let (time, columns) =
+            of(&set.whole).map_or((outputs.saturating_add(outputs / 4), None), |(time, kernel)| (time, Some(kernel)));
+        let shape = Shape { cols: c.cols, outputs, stride: lines.stride, taps, window, depth: c.depth };
+        let planar = planar_kernel::choose(isa, shape);
+        let planar = planar.filter(|(planar, _)| *planar < time).map(|(_, kernel)| kernel);
+        Some(Narrow { whole: planar.or(columns)?, groups, lines })
     }
 
     /// Outputs of a line.
@@ -147,10 +156,13 @@ impl Narrow {
         };
         let mut done = 0;
         while done < axis.extent {
+            // The last outputs overlap those before them.
+            let start = done.min(axis.extent.saturating_sub(rows));
             let args = NarrowArgs {
                 taps: line.taps(),
                 a: job.a.wrapping_offset(line.a),
                 pixel: c.taps[3].a,
+                stride: self.lines.stride,
                 first: self.lines.first,
                 limit: self.lines.limit,
                 depth: c.depth,
@@ -158,8 +170,8 @@ impl Narrow {
                 w: weights.w,
                 width: weights.width,
                 to,
-                // The last outputs overlap those before them.
-                start: done.min(axis.extent - rows),
+                start,
+                outputs: axis.extent - start,
             };
             // SAFETY: promised by the caller; there are as many outputs.
             unsafe { kernel(&args) };
@@ -183,7 +195,8 @@ mod tests {
 
     /// Groups of a convolution over an image of h x w pixels.
     fn convolution(r: &mut Random, image: (usize, usize, usize)) -> Contraction {
-        let (channels, size) = (([8, 11, 16, 24, 40][r.below(5)], 1 + r.below(16)), [1 + r.below(4), 2 + r.below(4)]);
+        let (channels, size) =
+            (([1, 3, 4, 8, 11, 16, 24, 40][r.below(8)], 1 + r.below(16)), [1 + r.below(4), 2 + r.below(7)]);
         of_size(r, image, channels, size)
     }
 
@@ -260,12 +273,17 @@ mod tests {
 
     #[test]
     fn lines_have_the_bits_of_single_rows_on_every_isa_and_team() {
-        let (mut r, mut narrow) = (Random(0x0a44_0775), 0);
-        for case in 0..60 {
-            let (groups, h, w) = (1 + r.below(3), 1 + r.below(7), 3 + r.below(40));
+        let (mut r, mut narrow, mut planar) = (Random(0x0a44_0775), 0, [0; 2]);
+        for case in 0..90 {
+            let (groups, h, w) = (1 + r.below(3), 1 + r.below(7), 3 + r.below(if case < 60 { 40 } else { 80 }));
             let c = convolution(&mut r, (groups, h, w));
             let (m, n) = (c.m(), groups * c.cols);
-            let (a, weights) = (r.floats(h * w * groups * c.depth), r.floats(groups * c.batches[1].w));
+            let (mut a, mut weights) = (r.floats(h * w * groups * c.depth), r.floats(groups * c.batches[1].w));
+            if Narrow::of(&c, Isa::Avx512).is_some_and(|narrow| narrow.whole.0 % LINE == 0) {
+                // Kernels of planes sum in another order: these sums are exact.
+                a.iter_mut().chain(&mut weights).for_each(|x| *x = (*x * 8.0).round() / 8.0);
+                planar[c.rows[1].a as usize / c.taps[3].a as usize - 1] += 1;
+            }
             let (bias, residual) = (r.floats(n), r.floats(m * n));
             let closure = |mut tile: Tile<'_>| {
                 let first = tile.first_col;
@@ -307,6 +325,9 @@ mod tests {
                 }
             }
         }
-        assert!(narrow > 20 || Isa::detect() != Isa::Avx512, "{narrow}");
+        assert!(
+            narrow > 20 && planar.iter().all(|cases| *cases > 10) || Isa::detect() != Isa::Avx512,
+            "{narrow} {planar:?}"
+        );
     }
 }

@@ -31,6 +31,8 @@ pub(super) struct NarrowArgs<'a> {
     pub a: *const f32,
     /// Distance of pixels.
     pub pixel: isize,
+    /// Pixels from one output to the next, for a kernel of planes.
+    pub stride: usize,
     /// Pixels `-first..limit - first` are not in the padding.
     pub first: isize,
     pub limit: isize,
@@ -43,8 +45,9 @@ pub(super) struct NarrowArgs<'a> {
     /// Channels of a group, for a kernel of groups.
     pub width: usize,
     pub to: Results,
-    /// The first output; there are as many from it on as the kernel computes.
+    /// The first output, and how many there are from it on: as many as the kernel computes, or fewer for one of planes.
     pub start: usize,
+    pub outputs: usize,
 }
 
 /// # Safety
@@ -65,17 +68,17 @@ pub(super) struct NarrowSet {
     pub fold: FoldKernel,
 }
 
-/// The kernel of those for a stride with which a line takes least time.
+/// The kernel of those for a stride with which a line takes least time, and this time: products of vectors for each of a sum.
 pub(super) fn choose(
     kernels: &[&'static [Tiling]; 2],
     stride: usize,
     outputs: usize,
     fits: impl Fn(usize) -> bool,
-) -> Option<Tiling> {
+) -> Option<(usize, Tiling)> {
     // Sums of fewer outputs than this wait for each other.
     let time = |rows: usize| ceil_div_usize(outputs, rows).saturating_mul(rows.max(8) + 1);
     let fitting = kernels.get(stride.checked_sub(1)?)?.iter().filter(|(rows, _)| *rows <= outputs && fits(*rows));
-    fitting.min_by_key(|(rows, _)| time(*rows)).copied()
+    fitting.map(|tiling| (time(tiling.0), *tiling)).min_by_key(|(time, _)| *time)
 }
 
 /// Whether the copy holds what so many outputs read.

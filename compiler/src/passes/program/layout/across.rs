@@ -1,11 +1,11 @@
 //! Operands that lie across the rows of a nest, element by element: a nest that reads copies of them, in which its rows are
 //! contiguous, runs by vectors.
 
-use super::orders::VECTOR;
+use super::orders::{VECTOR, channels_last};
 use super::{Choosing, MANY};
 use crate::graph::Origin;
 use crate::program::nest::{Access, Axis, Bound, Nest, Node, Scalar};
-use crate::program::{BufferId, Program};
+use crate::program::{BufferId, Program, recognise};
 
 /// A load, and the dimension of its buffer along which rows run.
 struct Across {
@@ -96,7 +96,8 @@ impl Rows<'_> {
         let Rows { program, nest, product } = *self;
         let stored = program.address(nest.store.buffer, &nest.store.index);
         let results = (0..nest.maps).find(|axis| stored.coefficient(*axis) == Some(1));
-        let reduced = (nest.maps..nest.axes.len()).next_back().filter(|_| !product);
+        let reduced =
+            (nest.maps..nest.axes.len()).next_back().filter(|_| !product && !self.are_windows_along_channels());
         let long = |axis: &usize| extent(&nest.axes[*axis]) >= VECTOR;
         results.into_iter().chain(reduced).filter(long).collect()
     }
@@ -153,6 +154,12 @@ impl Rows<'_> {
     fn are_worth_copies(&self) -> bool {
         let moved = |node: &Scalar| matches!(node, Scalar::Load { bounds, .. } if bounds.is_empty());
         !self.nest.nodes.iter().all(moved) && self.nest.is_direct() && self.points() >= MANY
+    }
+
+    /// Whether kernels take windows whose channels follow each other.
+    fn are_windows_along_channels(&self) -> bool {
+        let window = recognise::window(self.program, self.nest);
+        window.is_some_and(|window| channels_last(self.program, self.nest, &window).is_some())
     }
 
     /// Points that are visited; 0 where their number is not known.
