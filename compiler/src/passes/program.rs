@@ -1,5 +1,6 @@
 //! Passes over the loop program.
 
+mod add_columns;
 mod add_weights;
 mod alias;
 mod blocks;
@@ -81,6 +82,11 @@ pub const PASSES: &[Pass<Program>] = &[
         name: "repeat_channels",
         reason: "needs all factors in the weights; the repeated channels get a layout as everything else",
         run: repeat_channels::repeat_channels,
+    },
+    Pass {
+        name: "add_columns",
+        reason: "channels that were repeated for several results have no groups any more",
+        run: add_columns::add_columns,
     },
     Pass {
         name: "merge_columns",
