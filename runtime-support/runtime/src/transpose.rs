@@ -165,27 +165,31 @@ impl Transpose {
                 _ => {}
             }
         }
-        let whole = |n: usize| n - floor_mod_usize(n, SQUARE);
-        let (m, n4) = (whole(rows), whole(n));
-        // SAFETY: squares inside the tile.
-        let copy =
-            |i: usize, j: usize| unsafe { square(from.wrapping_add(j * a + i), a, to.wrapping_add(j + i * out), out) };
+        if rows < SQUARE || n < SQUARE {
+            for i in 0..rows {
+                for j in 0..n {
+                    // SAFETY: inside the tile.
+                    unsafe { *to.wrapping_add(i * out + j) = *from.wrapping_add(j * a + i) };
+                }
+            }
+            return;
+        }
+        // The last squares overlap those before them.
+        let copy = |i: usize, j: usize| {
+            let (i, j) = (i.min(rows - SQUARE), j.min(n - SQUARE));
+            // SAFETY: squares inside the tile.
+            unsafe { square(from.wrapping_add(j * a + i), a, to.wrapping_add(j + i * out), out) }
+        };
         if floor_mod_usize(out * size_of::<T>(), SET) == 0 {
             // Lines of the result that share a set of the cache are finished one after the other.
-            for first in (0..n4).step_by(BLOCK) {
-                for i in (0..m).step_by(SQUARE) {
-                    (first..n4.min(first + BLOCK)).step_by(SQUARE).for_each(|j| copy(i, j));
+            for first in (0..n).step_by(BLOCK) {
+                for i in (0..rows).step_by(SQUARE) {
+                    (first..n.min(first + BLOCK)).step_by(SQUARE).for_each(|j| copy(i, j));
                 }
             }
         } else {
-            for j in (0..n4).step_by(SQUARE) {
-                (0..m).step_by(SQUARE).for_each(|i| copy(i, j));
-            }
-        }
-        for i in 0..rows {
-            for j in if i < m { n4 } else { 0 }..n {
-                // SAFETY: inside the tile.
-                unsafe { *to.wrapping_add(i * out + j) = *from.wrapping_add(j * a + i) };
+            for j in (0..n).step_by(SQUARE) {
+                (0..rows).step_by(SQUARE).for_each(|i| copy(i, j));
             }
         }
     }
