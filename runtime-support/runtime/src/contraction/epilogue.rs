@@ -120,8 +120,14 @@ impl<'t> Tile<'t> {
         let mut next = 0;
         core::iter::from_fn(move || {
             let (first, start) = (next, rows.start(next));
-            while next < rows.count() && rows.start(next) == start + (next - first) * cols {
-                next += 1;
+            match rows {
+                Rows::Table(_) => {
+                    while next < rows.count() && rows.start(next) == start + (next - first) * cols {
+                        next += 1;
+                    }
+                }
+                // All rows, or each of them.
+                Rows::Steps(count, step) => next = if step == cols { count } else { count.min(next + 1) },
             }
             let len = (next - first) * cols;
             // SAFETY: the rows are inside what the tile borrows, as promised or checked when it was made, and follow each other;

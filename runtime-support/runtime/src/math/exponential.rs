@@ -56,18 +56,19 @@ pub fn exp2(x: f32) -> f32 {
 #[must_use]
 pub fn exp_m1(x: f32) -> f32 {
     // 2^n e^r - 1 = 2^n (e^r - 1) + (2^n - 1), where the last term is exact or negligible. From 20 on the 1 is lost.
-    let large = x > 20.0;
-    let y = if large { 0.0 } else { x };
+    let y = if x > 89.0 { 89.0 } else { x };
     let y = if y < -20.0 { -20.0 } else { y };
     let t = y * core::f32::consts::LOG2_E + ROUND;
     let n = t - ROUND;
     let r = y - n * LN2_HIGH - n * LN2_LOW;
     let n = (t.to_bits() as i32).wrapping_sub(ROUND.to_bits() as i32);
-    let power = f32::from_bits((n.wrapping_add(127) as u32) << 23);
-    let small = power * (r + r * r * quadratic_rest(r)) + (power - 1.0);
+    let power = |n: i32| f32::from_bits((n.wrapping_add(127) as u32) << 23);
+    let rest = r + r * r * quadratic_rest(r);
+    let small = power(n) * rest + (power(n) - 1.0);
     // Keeps the sign of zero.
     let small = if x == 0.0 { x } else { small };
-    if large { exp(x) } else { small }
+    let large = (1.0 + rest) * power(n >> 1) * power(n.wrapping_sub(n >> 1));
+    if x > 20.0 { large } else { small }
 }
 
 /// 1 / (1 + e^-x), at most 2.5 ULP off; 0 where the result would be subnormal (x below -88.7).
