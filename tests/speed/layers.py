@@ -61,6 +61,11 @@ def dense(x, channels, window=1):
     return o.convolution(x, w(channels, channels, window, window), [1, 1], pads, pads, [1, 1])
 
 
+def few_columns(channels, results, window, stride=1):
+    pads = [window // 2] * 2
+    return lambda x: o.convolution(x, w(results, channels, window, window), [stride] * 2, pads, pads, [1, 1])
+
+
 def between(kind, window, channels):
     """Pooling between two convolutions."""
     return lambda x: dense(pooled(kind, window)(dense(x, channels)), channels)
@@ -87,6 +92,11 @@ LAYERS = {
     "groups_of_pixels": ((1, 240, 28, 28), lambda x: grouped(x, 3, 80, 80, 1, 1)),
     "groups_of_lines": ((1, 128, 1000), lambda x: grouped(x, 4, 32, 32, 5)),
     "groups_of_volumes": ((1, 64, 8, 28, 28), lambda x: grouped(x, 4, 16, 16, 3, 3, 3)),
+    "groups_of_one_result": ((2, 16, 48, 48), lambda x: grouped(x, 4, 1, 4, 3, 3)),
+    "groups_of_three_results": ((8, 8, 28, 28), lambda x: grouped(x, 2, 3, 4, 3, 3)),
+    "few_columns_3": ((2, 8, 48, 48), few_columns(8, 8, 3)),
+    "few_columns_7": ((1, 64, 16, 16), few_columns(64, 8, 7)),
+    "few_columns_strided": ((2, 16, 96, 96), few_columns(16, 4, 5, stride=2)),
     "depthwise_of_colours": ((1, 3, 224, 224), lambda x: grouped(x, 3, 1, 1, 5, 5)),
     "depthwise_of_colours_11": ((2, 3, 128, 128), lambda x: grouped(x, 3, 1, 1, 11, 11)),
     "depthwise_7": ((1, 96, 56, 56), lambda x: grouped(x, 96, 1, 1, 7, 7)),
@@ -95,6 +105,8 @@ LAYERS = {
     "depthwise_31": ((1, 64, 32, 32), lambda x: grouped(x, 64, 1, 1, 31, 31)),
     "depthwise_1x21": ((1, 64, 64, 64), lambda x: grouped(x, 64, 1, 1, 1, 21)),
     "depthwise_line": ((1, 512, 200), lambda x: grouped(x, 512, 1, 1, 15)),
+    "depthwise_line_strided": ((4, 40, 123), lambda x: grouped(x, 40, 1, 1, 31, stride=2)),
+    "depthwise_line_elu": ((4, 96, 1500), lambda x: o.elu(grouped(x, 96, 1, 1, 3), 1.0)),
     "max_5": ((1, 256, 20, 20), pooled("max", 5)),
     "average_3": ((1, 128, 56, 56), pooled("average", 3)),
     "unit_lengths": ((4, 512, 128), unit_lengths),
