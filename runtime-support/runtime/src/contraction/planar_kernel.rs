@@ -95,9 +95,12 @@ unsafe fn outputs<S: Simd, const NV: usize, const NC: usize>(s: S, args: &Narrow
             let mut row = copy.cast_const();
             for tap in args.taps {
                 for phase in 0..stride {
-                    for (i, t) in (phase..args.window).step_by(stride).enumerate() {
+                    // A step that is no constant could panic.
+                    let (mut t, mut pixels) = (phase, row);
+                    while t < args.window {
                         let w = args.w.wrapping_add(((tap.index + t) * args.depth + channel) * LINE);
-                        products::<S, NV, NC>(s, &mut acc, (row.wrapping_add(i), pitch), w, len);
+                        products::<S, NV, NC>(s, &mut acc, (pixels, pitch), w, len);
+                        (t, pixels) = (t + stride, pixels.wrapping_add(1));
                     }
                     row = row.wrapping_add(len * pitch);
                 }
