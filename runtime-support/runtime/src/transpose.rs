@@ -252,7 +252,7 @@ unsafe fn part<T: Pod, const N: usize>(from: *const T, to: *mut T, out: usize, l
 /// # Safety
 /// All its elements are valid.
 #[inline(always)]
-unsafe fn square<T: Pod>(from: *const T, a: usize, to: *mut T, out: usize) {
+pub(crate) unsafe fn square<T: Pod>(from: *const T, a: usize, to: *mut T, out: usize) {
     if size_of::<T>() == size_of::<u32>() {
         // SAFETY: promised by the caller; elements are plain data of this size.
         return unsafe {

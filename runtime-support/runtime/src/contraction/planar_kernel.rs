@@ -16,7 +16,7 @@ use super::results::Results;
 use crate::isa::Isa;
 use crate::math::ceil_div_usize;
 use crate::simd::{Simd, WithSimd};
-use crate::transpose::{SQUARE, square_of_words};
+use crate::transpose::{SQUARE, square};
 use core::mem::MaybeUninit;
 
 /// Floats of the copy: nine rows of a window of nine, for two vectors of outputs.
@@ -227,14 +227,7 @@ impl Copied<'_> {
                 let (from, to) = (a.wrapping_add(p * pixel + channel), to.wrapping_add(channel * pitch + p));
                 // SAFETY: promised by the caller.
                 unsafe {
-                    square_of_words(
-                        from.cast(),
-                        pixel,
-                        to.cast(),
-                        pitch,
-                        #[inline(always)]
-                        |x| x,
-                    );
+                    square(from, pixel, to, pitch);
                 }
             }
         }
@@ -281,14 +274,7 @@ impl Sums {
             for column in (0..self.to.cols.min(LINE)).step_by(SQUARE) {
                 let to = rows.as_mut_ptr().cast::<f32>().wrapping_add(column);
                 let from = self.from.wrapping_add(column * self.pitch + first);
-                square_of_words(
-                    from.cast(),
-                    self.pitch,
-                    to.cast(),
-                    LINE,
-                    #[inline(always)]
-                    |x| x,
-                );
+                square(from, self.pitch, to, LINE);
             }
             for column in (0..LINE).step_by(S::LANES) {
                 let Some(to) = self.to.from(column) else { return };
