@@ -1,5 +1,5 @@
 //! Walks batches, blocks of rows, panels and tiles, and calls the micro-kernels.
-use super::job::{Job, MOST_ROWS, Place};
+use super::job::{Job, MOST_ROWS, Place, updates};
 use super::kernel::{Args, KernelSet, Kernels};
 use super::narrow::Narrow;
 use super::pack::panel_width;
@@ -48,7 +48,8 @@ pub(super) unsafe fn run(
     // Weights that every thread can keep in its cache are no reason against few rows, and rows stay with their thread.
     let light = c.k().saturating_mul(c.cols) <= LIGHT;
     let cx = parts::context(c, cx);
-    let narrow = if epilogue.accumulate { None } else { Narrow::of(c, cx.isa()) };
+    let takes_lines = !epilogue.accumulate || epilogue.residual.is_none() && updates(c);
+    let narrow = if takes_lines { Narrow::of(c, cx.isa()) } else { None };
     // What stays together: tiles, or lines.
     let unit = narrow.as_ref().map_or(tile, |narrow| narrow.line(c));
     let block = if light { unit.saturating_mul(2) } else { most_rows(c).max(unit) };

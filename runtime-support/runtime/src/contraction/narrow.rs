@@ -12,12 +12,15 @@ use super::{Contraction, Then};
 use crate::cx::Cx;
 use crate::isa::Isa;
 use crate::math::floor_div_usize;
+use core::mem::MaybeUninit;
 use core::ops::Range;
 
 /// Fewest channels: a copy of fewer would be gaps.
 const LEAST_DEPTH: usize = 8;
 /// Most rows of a window: those of volumes are many.
 const MOST_TAPS: usize = 25;
+/// Outputs of a kernel.
+const MOST_OUTPUTS: usize = 64;
 /// Lines whose addresses are tabled, for all batches.
 const TABLED: usize = 16;
 
@@ -92,7 +95,7 @@ impl Narrow {
     /// A range of parts, whose rows are whole lines.
     ///
     /// # Safety
-    /// The descriptor fits all operands, and does not accumulate; the machine has the instruction set.
+    /// The descriptor fits all operands; where it accumulates, [`Job::updating`] can; the machine has the instruction set.
     // A frame of its own: others table rows instead.
     #[inline(never)]
     pub unsafe fn parts(
@@ -107,7 +110,7 @@ impl Narrow {
         let at = |range: &Range<usize>, i: usize| if cx.is_back() { range.end - 1 - i } else { range.start + i };
         for i in 0..range.len() {
             let (batch, rows, _) = parts.part(at(&range, i));
-            let job = Job::new(c, batch, shared.a, shared.w, shared.out, &shared.epilogue);
+            let job = Job::new(c, batch, shared.a, shared.w, shared.out, &shared.epilogue).updating();
             // SAFETY: promised by the caller.
             let weights = unsafe { self.weights(c, job.w, &mut folded) };
             let lines = floor_div_usize(rows.start, length)..floor_div_usize(rows.end, length);
@@ -145,7 +148,7 @@ impl Narrow {
         then: Option<Then<'_>>,
     ) {
         let (c, axis, (rows, kernel)) = (job.c, self.lines.axis(job.c), weights.kernel);
-        let to = Results {
+        let mut to = Results {
             out: job.out.wrapping_add(line.out),
             out_step: axis.out,
             bias: job.bias,
@@ -154,10 +157,19 @@ impl Narrow {
             clamp: job.clamp,
             cols: c.cols,
         };
-        let mut done = 0;
+        let (mut done, mut old) = (0, [MaybeUninit::uninit(); MOST_OUTPUTS * LINE]);
+        let last = axis.extent.saturating_sub(rows);
+        if job.in_place {
+            // SAFETY: these are the rows of the last outputs.
+            unsafe { save(&to, last..axis.extent, &mut old) };
+        }
         while done < axis.extent {
-            // The last outputs overlap those before them.
-            let start = done.min(axis.extent.saturating_sub(rows));
+            // The last outputs overlap those before them, which are not residuals any more.
+            let start = done.min(last);
+            if job.in_place && start < done {
+                to.residual = old.as_ptr().cast::<f32>().wrapping_sub(start * c.cols);
+                to.residual_step = c.cols;
+            }
             let args = NarrowArgs {
                 taps: line.taps(),
                 a: job.a.wrapping_offset(line.a),
@@ -181,6 +193,18 @@ impl Narrow {
             // SAFETY: inside the result, which is borrowed.
             unsafe { job.show(then, (first_row, 0), &to, axis.extent) };
         }
+    }
+}
+
+/// Saves rows of the result without gaps.
+///
+/// # Safety
+/// They are valid, and no more than fit.
+unsafe fn save(to: &Results, rows: Range<usize>, old: &mut [MaybeUninit<f32>; MOST_OUTPUTS * LINE]) {
+    for (i, row) in rows.enumerate() {
+        let (from, at) = (to.out.wrapping_add(row * to.out_step), old.as_mut_ptr().wrapping_add(i * to.cols));
+        // SAFETY: promised by the caller.
+        unsafe { core::ptr::copy_nonoverlapping(from.cast_const().cast(), at, to.cols) };
     }
 }
 
@@ -311,6 +335,13 @@ mod tests {
                     }
                 }
                 assert_eq!(got, want, "{c:?} {:?}", cx.isa());
+                if whole.residual.is_some() {
+                    // The same residual, which the result replaces.
+                    got.copy_from_slice(&residual);
+                    let update = Epilogue { residual: None, accumulate: true, ..whole };
+                    c.run(cx, a[..].src(), &weights, got[..].dst(), update);
+                    assert_eq!(got, want, "{c:?} {:?} in place", cx.isa());
+                }
                 for iteration in [0, 1] {
                     let mut again = vec![0.0; m * n];
                     c.run(cx.in_iteration(iteration), a[..].src(), &weights, again[..].dst(), whole);

@@ -4,6 +4,7 @@
 mod activation;
 
 use crate::dim::Dim;
+use crate::plan::inline_constant;
 use crate::program::kernel::{Description, Epilogue, Kernel, Part};
 use crate::program::nest::{Binary, Const, Nest, Node, Scalar};
 use crate::program::{Access, Program, recognise};
@@ -34,7 +35,7 @@ fn data_epilogue(program: &Program, kernel: &Kernel, description: &Description, 
             break;
         }
         let Some(next) = applied(program, (kernel, description), &mut epilogue, (current, &after)) else {
-            steps += function(nest, current, &after).filter(|_| vectors)?;
+            steps += function(program, nest, current, &after).filter(|_| vectors)?;
             epilogue.function_of = Some(current);
             break;
         };
@@ -59,7 +60,9 @@ fn applied(
     if other == current || after.get(other as usize).copied().unwrap_or(true) {
         return None;
     }
-    match (function, nest.nodes.get(other as usize)?) {
+    let node = nest.nodes.get(other as usize)?;
+    let limit = literal(program, node).filter(|limit| !limit.is_nan());
+    match (function, node) {
         (Binary::Add, Scalar::Load { access, bounds, .. })
             if bounds.is_empty() && access.is_direct() && epilogue.clamp.is_none() =>
         {
@@ -73,30 +76,40 @@ fn applied(
                 return None;
             }
         }
-        (Binary::Max, Scalar::Const(Const::F32(low))) if epilogue.clamp.is_none() && !low.is_nan() => {
-            epilogue.clamp = Some((*low, f32::INFINITY));
-        }
-        (Binary::Min, Scalar::Const(Const::F32(high))) if !high.is_nan() => {
+        (Binary::Max, _) if epilogue.clamp.is_none() => epilogue.clamp = Some((limit?, f32::INFINITY)),
+        (Binary::Min, _) => {
             let (low, before) = epilogue.clamp.unwrap_or((f32::NEG_INFINITY, f32::INFINITY));
-            if before != f32::INFINITY || *high < low {
-                return None;
-            }
-            epilogue.clamp = Some((low, *high));
+            let high = limit.filter(|high| before == f32::INFINITY && *high >= low)?;
+            epilogue.clamp = Some((low, high));
         }
         _ => return None,
     }
     Some(next)
 }
 
+/// A number that is known: a limit or a slope.
+fn literal(program: &Program, node: &Scalar) -> Option<f32> {
+    match node {
+        Scalar::Const(Const::F32(value)) => Some(*value),
+        load => match inline_constant(program, load)? {
+            Const::F32(value) => Some(value),
+            _ => None,
+        },
+    }
+}
+
 /// How many nodes behind the reduction make the result of `x`, if it is a function of nothing else.
-fn function(nest: &Nest, x: Node, after: &[bool]) -> Option<usize> {
+fn function(program: &Program, nest: &Nest, x: Node, after: &[bool]) -> Option<usize> {
     let mut needed = vec![false; nest.nodes.len()];
     *needed.get_mut(nest.result as usize)? = true;
     let mut nodes = 0;
     for (i, node) in nest.nodes.iter().enumerate().rev().filter(|(i, _)| *i != x as usize) {
         if needed[i] {
-            if matches!(node, Scalar::Load { .. } | Scalar::Index(_) | Scalar::Reduced) {
-                return None;
+            match node {
+                // Literals in what is emitted.
+                Scalar::Load { .. } if literal(program, node).is_some() => {}
+                Scalar::Load { .. } | Scalar::Index(_) | Scalar::Reduced => return None,
+                _ => {}
             }
             nodes += usize::from(after[i]);
             node.for_each_operand(&mut |operand| needed[operand as usize] = true);
