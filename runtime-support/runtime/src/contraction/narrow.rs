@@ -19,7 +19,7 @@ use core::ops::Range;
 const LEAST_DEPTH: usize = 8;
 /// Most rows of a window: those of volumes are many.
 const MOST_TAPS: usize = 25;
-/// Outputs of a kernel.
+/// Outputs of a kernel, at most.
 const MOST_OUTPUTS: usize = 64;
 /// Lines whose addresses are tabled, for all batches.
 const TABLED: usize = 16;
