@@ -14,12 +14,19 @@ use crate::program::nest::{Access, Axis, Bound, Const, Nest, Scalar};
 use crate::program::recognise;
 use crate::program::{BufferId, Program, Role};
 
+/// Dimensions of a volume.
+const VOLUME: usize = 3;
 /// Channels, at most.
 const CHANNELS: i64 = 8;
 /// Taps of a long line.
 const LONG: i64 = 11;
 /// The least part of a line's outputs that reach into the padding, for which depthwise convolutions are worth a copy: a quarter.
 const PART: i64 = 4;
+/// The least part of a volume's products that lie in the padding of a dimension, for which that is left as it is: kernels leave
+/// out what whole tiles have there.
+const LEFT_OUT: i64 = 16;
+/// Products of a line's outputs and taps that are counted, at most.
+const MOST_COUNTED: i64 = 64 * 1024;
 /// Elements of the copy, at most: where lines are long, few sums are at their ends.
 const ELEMENTS: i64 = 256 * 1024;
 
@@ -31,10 +38,12 @@ pub fn pad_data(program: &mut Program, options: &Options, _: &mut Diagnostics) {
     }
     split_nests(program, |program, nest| {
         let padding = Padding::of(program, nest)?;
-        let data = padding.data;
+        let (data, kept) = (padding.data, padding.kept.clone());
         let (copy, access) = padding.copy(program)?;
         let mut after = nest.clone();
-        *after.nodes.get_mut(data)? = Scalar::Load { access, bounds: Vec::new(), otherwise: None };
+        if let Scalar::Load { access: own, bounds, .. } = after.nodes.get_mut(data)? {
+            (*own, *bounds) = (access, kept);
+        }
         Some((copy, after))
     });
 }
@@ -44,8 +53,10 @@ struct Padding {
     /// The load of the data.
     data: usize,
     access: Access,
-    /// Of every dimension of the data: elements before it, and behind it.
+    /// Of every dimension of the data: elements before it, and behind it, that are copied.
     sides: Vec<(i64, i64)>,
+    /// Bounds of the others.
+    kept: Vec<Bound>,
 }
 
 impl Padding {
@@ -60,7 +71,7 @@ impl Padding {
         let depth = (nest.maps..nest.axes.len()).filter(|axis| !in_window(*axis));
         let depth = depth.map(|axis| nest.axes[axis].extent.as_const()).try_fold(1, |n: i64, m| n.checked_mul(m?))?;
         let sides = access.index.iter().zip(dims).map(|(index, dim)| sides(nest, index, dim, bounds));
-        let sides: Vec<_> = sides.collect::<Option<_>>()?;
+        let mut sides: Vec<_> = sides.collect::<Option<_>>()?;
         let all = (0..dims.len()).filter(padded).count() == bounds.len();
         let reaches = sides.iter().any(|sides| *sides != (0, 0));
         let index = access.index.as_slice();
@@ -69,7 +80,18 @@ impl Padding {
         let few_channels = |window| apart && runs_along_lines(nest, &window, index);
         let along_lines = || recognise::window(program, nest).is_some_and(few_channels);
         let few = if columns { depth <= CHANNELS } else { long_lines(nest, index, &sides) || along_lines() };
-        (all && reaches && few).then(|| Padding { data: product.data as usize, access: access.clone(), sides })
+        let mut kept = bounds.clone();
+        // Taps of the last dimension are together with their channels.
+        let last = (0..dims.len()).rfind(padded).map(|dim| &index[dim]);
+        let stays = |bound: &Bound| Some(&bound.value) != last && leaves_out(nest, bound).unwrap_or(false);
+        kept.retain(|bound| columns && bounds.len() == VOLUME && stays(bound));
+        for (side, index) in sides.iter_mut().zip(index) {
+            if kept.iter().any(|bound| bound.value == *index) {
+                *side = (0, 0);
+            }
+        }
+        let reaches = reaches && kept.len() < bounds.len();
+        (all && reaches && few).then(|| Padding { data: product.data as usize, access: access.clone(), sides, kept })
     }
 
     /// The nests that make the copy, and how it is read.
@@ -108,6 +130,20 @@ fn long_lines(nest: &Nest, index: &[Dim], sides: &[(i64, i64)]) -> bool {
             (0..nest.axes.len()).filter(|axis| dim.uses_axis(*axis)).all(|axis| dim.coefficient(axis) == Some(1));
         taps >= LONG && !in_line && before.saturating_add(*behind).saturating_mul(PART) >= outputs(dim)
     })
+}
+
+/// Whether a bound leaves out many of the products of outputs and taps.
+fn leaves_out(nest: &Nest, bound: &Bound) -> Option<bool> {
+    let axes: Vec<usize> = (0..nest.axes.len()).filter(|axis| bound.value.uses_axis(*axis)).collect();
+    let extents = axes.iter().map(|axis| nest.axes[*axis].extent.as_const()).collect::<Option<Vec<_>>>()?;
+    let (&[output, _], &[outputs, taps], limit) = (axes.as_slice(), extents.as_slice(), bound.limit.as_const()?) else {
+        return None;
+    };
+    let all = outputs.checked_mul(taps).filter(|all| *all <= MOST_COUNTED)?;
+    let place =
+        |i: i64| bound.value.evaluate(&|atom| if *atom == Atom::Axis(output as u32) { i / taps } else { i % taps });
+    let outside = (0..all).filter(|i| !(0..limit).contains(&place(*i))).count() as i64;
+    Some(outside.saturating_mul(LEFT_OUT) >= all)
 }
 
 /// The nests that write zeros around data: of every dimension the elements before it, the data's, and all.

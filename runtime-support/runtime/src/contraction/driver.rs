@@ -1,4 +1,5 @@
 //! Walks batches, blocks of rows, panels and tiles, and calls the micro-kernels.
+use super::cuts::Line;
 use super::job::{Job, MOST_ROWS, Place, updates};
 use super::kernel::{Args, KernelSet, Kernels};
 use super::narrow::Narrow;
@@ -84,13 +85,14 @@ unsafe fn tiles(
     parts: &Parts,
     range: Range<usize>,
 ) {
+    let line = Line::of(c);
     let work = |block: &mut [Row]| {
         let mut table = Table { block, tabled: 0..0, in_strips: false };
         for i in 0..range.len() {
             let part = if cx.is_back() { range.end - 1 - i } else { range.start + i };
             let (batch, rows, cols) = parts.part(part);
             let job = Job::new(c, batch, shared.a, shared.w, shared.out, &shared.epilogue);
-            let job = Job { back: cx.is_back(), ..job }.updating();
+            let job = Job { back: cx.is_back(), line, ..job }.updating();
             // SAFETY: promised by the caller; parts are disjoint.
             unsafe { job.run(kernels, &mut table, rows, cols, shared.epilogue.then) };
         }
@@ -267,11 +269,13 @@ impl Job<'_> {
     /// As `panel`; the first row and column are those of `args`.
     unsafe fn tiles(&self, set: &KernelSet, args: &Args<'_>, first: (usize, usize), then: Option<Then<'_>>) {
         let (all, direct) = (args.rows, set.writes(args.cols));
-        let tiles = ceil_div_usize(all.len(), set.kernels.len());
-        let mut row = 0;
-        for tile in 1..=tiles {
-            let end = floor_div_usize(all.len() * tile, tiles);
-            let next = self.next(args.w, args.w_stride, (first.1, tile - 1, tiles));
+        let most = set.kernels.len();
+        let line = if most >= MOST_ROWS { self.line } else { Line::NONE };
+        let (tiles, mut row, mut tile) = (ceil_div_usize(all.len(), most), 0, 0);
+        while row < all.len() {
+            let end = line.end(row, (first.0, all.len()), most);
+            let next = self.next(args.w, args.w_stride, (first.1, tile, tiles));
+            tile += 1;
             let args = Args { rows: all.get(row..).unwrap_or_default(), next, ..*args };
             let place =
                 Place { direct, rows: end - row, cols: args.cols, first_row: first.0 + row, first_col: first.1 };

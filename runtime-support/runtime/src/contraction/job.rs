@@ -1,4 +1,5 @@
 //! One batch of a contraction or window, and how its tiles are finished.
+use super::cuts::Line;
 use super::kernel::Args;
 use super::parts::apart;
 use super::results::Results;
@@ -29,6 +30,8 @@ pub(crate) struct Job<'a> {
     pub rows_are_apart: bool,
     /// Panels are walked from the last to the first.
     pub back: bool,
+    /// Where tiles end.
+    pub line: Line,
     /// The distances of rows that can be computed in strips.
     pub steps: Option<Steps>,
 }
@@ -64,6 +67,7 @@ impl<'a> Job<'a> {
             clamp: epilogue.clamp,
             rows_are_apart: epilogue.then.is_some() && apart(c, 0),
             back: false,
+            line: Line::NONE,
             steps: Steps::of(c),
         }
     }

@@ -312,10 +312,13 @@ pub(super) unsafe fn tile<S: Simd, const MR: usize, const NV: usize>(s: S, args:
         &border
     };
     let mut w = (args.w, args.next);
+    let inside = |axis, index| !rows_missing(rows, outside, &c.bounds, axis, index);
     for i0 in 0..t0.extent {
+        let valid = all & inside(0, i0);
         for i1 in 0..t1.extent {
+            let valid = valid & inside(1, i1);
             for i2 in 0..t2.extent {
-                let valid = all & !rows_missing(rows, outside, &c.bounds, [i0, i1, i2]);
+                let valid = valid & inside(2, i2);
                 let at = (i0 as isize).wrapping_mul(t0.a);
                 let at =
                     at.wrapping_add((i1 as isize).wrapping_mul(t1.a)).wrapping_add((i2 as isize).wrapping_mul(t2.a));

@@ -74,13 +74,16 @@ impl Narrow {
         let lines = Lines::of(c, MOST_TAPS)?;
         let outputs = lines.outputs(c);
         let taps = floor_div_usize(c.k(), window.saturating_mul(c.depth));
-        let fits =
-            |rows: usize| c.depth >= LEAST_DEPTH && narrow_kernel::fits(rows, lines.stride, (taps, window, c.depth));
-        let of = |kernels| choose(kernels, lines.stride, outputs, fits);
-        let groups = if Folded::takes(c) { of(&set.groups).map(|(_, kernel)| (set.fold, kernel)) } else { None };
+        let fits = |taps: usize| {
+            move |rows: usize| {
+                c.depth >= LEAST_DEPTH && narrow_kernel::fits(rows, lines.stride, (taps, window, c.depth))
+            }
+        };
+        let of = |kernels, taps| choose(kernels, lines.stride, outputs, fits(taps));
+        let groups = if Folded::takes(c) { of(&set.groups, taps).map(|(_, kernel)| (set.fold, kernel)) } else { None };
         // Tiles of rows take a vector for every output, and a quarter of it for their addresses.
-        let (time, columns) =
-            of(&set.whole).map_or((outputs.saturating_add(outputs / 4), None), |(time, kernel)| (time, Some(kernel)));
+        let (time, columns) = of(&set.whole, 1)
+            .map_or((outputs.saturating_add(outputs / 4), None), |(time, kernel)| (time, Some(kernel)));
         let shape = Shape { cols: c.cols, outputs, stride: lines.stride, taps, window, depth: c.depth };
         let planar = planar_kernel::choose(isa, shape);
         let planar = planar.filter(|(planar, _)| *planar < time).map(|(_, kernel)| kernel);

@@ -15,7 +15,7 @@ use super::kernel::LINE;
 use super::line::TapAt;
 use super::results::Results;
 use crate::isa::Isa;
-use crate::math::ceil_div_usize;
+use crate::math::{ceil_div_usize, floor_div_usize};
 use crate::simd::{Simd, WithSimd, load_first};
 use core::mem::MaybeUninit;
 
@@ -81,11 +81,18 @@ pub(super) fn choose(
     fitting.map(|tiling| (time(tiling.0), *tiling)).min_by_key(|(time, _)| *time)
 }
 
-/// Whether the copy holds what so many outputs read.
+/// Whether the copy holds what so many outputs read of a number of rows of the window.
 pub(super) fn fits(rows: usize, stride: usize, (taps, window, depth): (usize, usize, usize)) -> bool {
     let pixels = (rows - 1).saturating_mul(stride).saturating_add(window);
     let chunks = ceil_div_usize(depth, LINE);
     pixels.saturating_mul(chunks).saturating_mul(taps).saturating_mul(LINE) <= COPY
+}
+
+/// Rows of the window that are copied at once, so many of equal size, if the copy has no room for all.
+#[inline(always)]
+fn together(taps: usize, row: usize) -> usize {
+    let parts = ceil_div_usize(taps.saturating_mul(row), COPY).max(1);
+    ceil_div_usize(taps, parts).min(floor_div_usize(COPY, row.max(1)))
 }
 
 /// MR outputs.
@@ -96,25 +103,52 @@ pub(super) fn fits(rows: usize, stride: usize, (taps, window, depth): (usize, us
 unsafe fn outputs<S: Simd, const STRIDE: usize, const MR: usize>(s: S, args: &NarrowArgs<'_>) {
     let mut copy = [MaybeUninit::<f32>::uninit(); COPY];
     let (pixels, chunks) = ((MR - 1) * STRIDE + args.window, ceil_div_usize(args.depth, LINE));
-    // SAFETY: promised by the caller.
-    unsafe {
-        let copy = copied(s, args, &mut copy, (args.start * STRIDE, pixels));
-        for first in (0..LINE).step_by(S::LANES) {
-            let Some(to) = args.to.from(first) else { return };
-            let (mut row, mut acc) = (copy, [[s.splat(0.0)]; MR]);
-            for tap in args.taps {
-                let mut w = args.w.wrapping_add(tap.index * args.depth * LINE + first);
-                for t in 0..args.window {
-                    for chunk in 0..chunks {
-                        let from = row.wrapping_add((chunk * pixels + t) * LINE);
-                        let len = LINE.min(args.depth - chunk * LINE);
-                        w = products::<S, STRIDE, MR>(s, &mut acc, from, w, len);
-                    }
+    let (all, together) = (args.taps.len(), together(args.taps.len(), chunks * pixels * LINE));
+    for first in (0..LINE).step_by(S::LANES) {
+        let Some(to) = args.to.from(first) else { return };
+        let (mut acc, mut rest) = ([[s.splat(0.0)]; MR], args.taps);
+        while let Some((taps, others)) =
+            rest.split_at_checked(together.min(rest.len())).filter(|(taps, _)| !taps.is_empty())
+        {
+            rest = others;
+            let args = NarrowArgs { taps, ..*args };
+            // SAFETY: promised by the caller; the copy has room for these taps. Where it has for all, they are there already.
+            unsafe {
+                if first == 0 || together < all {
+                    copied(s, &args, &mut copy, (args.start * STRIDE, pixels));
                 }
-                row = row.wrapping_add(chunks * pixels * LINE);
+                rows::<S, STRIDE, MR>(s, &mut acc, &args, copy.as_ptr().cast(), (pixels, first));
             }
-            to.finish::<S, MR, 1>(s, args.start, &mut acc);
         }
+        // SAFETY: promised by the caller.
+        unsafe { to.finish::<S, MR, 1>(s, args.start, &mut acc) };
+    }
+}
+
+/// The products of some rows of the window, of which so many pixels are copied, with a vector of columns from `first` on.
+///
+/// # Safety
+/// As [`outputs`].
+#[inline(always)]
+unsafe fn rows<S: Simd, const STRIDE: usize, const MR: usize>(
+    s: S,
+    acc: &mut [[S::F32; 1]; MR],
+    args: &NarrowArgs<'_>,
+    copy: *const f32,
+    (pixels, first): (usize, usize),
+) {
+    let (mut row, chunks) = (copy, ceil_div_usize(args.depth, LINE));
+    for tap in args.taps {
+        let mut w = args.w.wrapping_add(tap.index * args.depth * LINE + first);
+        for t in 0..args.window {
+            for chunk in 0..chunks {
+                let from = row.wrapping_add((chunk * pixels + t) * LINE);
+                let len = LINE.min(args.depth - chunk * LINE);
+                // SAFETY: promised by the caller.
+                w = unsafe { products::<S, STRIDE, MR>(s, acc, from, w, len) };
+            }
+        }
+        row = row.wrapping_add(chunks * pixels * LINE);
     }
 }
 
@@ -329,7 +363,7 @@ mod x86 {
 
     kernels!(
         AVX512, Avx512::new(), 16, target_feature(enable = "avx512f,avx512vl,avx512bw,avx512dq,fma,avx2"),
-        whole: 14 13 12 10 8 7 4; groups: 10 8 7 4, of every second pixel: 8 7 4
+        whole: 16 14 13 12 10 8 7 4; groups: 10 8 7 4, of every second pixel: 8 7 4
     );
 
     kernels!(

@@ -2,7 +2,7 @@
 use super::Contraction;
 use super::job::MOST_ROWS;
 use super::kernel::{LINE, ZERO_ROW};
-use super::table::{Row, rows_missing};
+use super::table::Row;
 use crate::isa::VECTORS;
 use crate::math::floor_mod_usize;
 use core::ops::Range;
@@ -134,11 +134,11 @@ impl Runs {
     pub fn new(c: &Contraction, a: *const f32, first: &Row, step: isize) -> Runs {
         let mut runs = Runs { list: [Run { a, step }; RUNS], count: 0 };
         let last = if is_adjacent(c) { 1 } else { c.taps[3].extent };
+        let inside = |axis, index| first.has_tap(&c.bounds, axis, index);
         for i0 in 0..c.taps[0].extent {
             for i1 in 0..c.taps[1].extent {
                 for i2 in 0..c.taps[2].extent {
-                    let rows = core::array::from_ref(first);
-                    let valid = rows_missing(rows, 1, &c.bounds, [i0, i1, i2]) == 0;
+                    let valid = inside(0, i0) && inside(1, i1) && inside(2, i2);
                     for i3 in 0..last {
                         let mut at = first.a;
                         for (tap, index) in c.taps.iter().zip([i0, i1, i2, i3]) {

@@ -73,15 +73,16 @@ pub(crate) fn rows_outside(rows: &[Row]) -> u32 {
     rows.iter().enumerate().fold(0, |set, (i, row)| set | u32::from(!row.inside) << i)
 }
 
-/// Bit i set: row i, one of those `outside`, is in the padding at these indices of the first tap axes.
+/// Bit i set: row i, one of those `outside`, is in the padding at this index of a tap axis.
 #[inline(always)]
-pub(crate) fn rows_missing(rows: &[Row], outside: u32, bounds: &[Bound; 3], taps: [usize; 3]) -> u32 {
+pub(crate) fn rows_missing(rows: &[Row], outside: u32, bounds: &[Bound; 3], axis: usize, index: usize) -> u32 {
     let mut missing = 0;
     for (b, bound) in bounds.iter().enumerate() {
-        let Some(index) = taps.get(bound.tap_axis()).filter(|_| bound.limit != 0) else { continue };
-        for i in bits(outside) {
-            let is_missing = rows.get(i).is_some_and(|row| !row.has(b, *index));
-            missing |= u32::from(is_missing) << i;
+        if bound.limit != 0 && bound.tap_axis() == axis {
+            for i in bits(outside) {
+                let is_missing = rows.get(i).is_some_and(|row| !row.has(b, index));
+                missing |= u32::from(is_missing) << i;
+            }
         }
     }
     missing

@@ -6,6 +6,7 @@ use super::portions::{portions, portions_of_batches};
 use super::transform::{Data, Finish, GROUP, Group, NO_GROUP, Sums};
 use super::{Slices, Winograd};
 use crate::blocks::{blocks, blocks_mut};
+use crate::contraction::cuts::Line;
 use crate::contraction::job::{Job, offset};
 use crate::contraction::kernel::LINE;
 use crate::contraction::packed::{PackedRows, Tiles, padded};
@@ -380,6 +381,7 @@ impl<'a> Run<'a> {
             clamp: None,
             rows_are_apart: true,
             back: false,
+            line: Line::NONE,
             steps: None,
         };
         // SAFETY: data, sums and weights have the block's rows and columns.
