@@ -3,8 +3,9 @@
 Needs torch and openvino: python papers.py FOLDER [NAME...]
 """
 
+import paper_images
+import paper_sequences
 from converted import save
-from paper_networks import NETWORKS
 
-for name, (make, inputs) in NETWORKS.items():
+for name, (make, inputs) in (paper_images.NETWORKS | paper_sequences.NETWORKS).items():
     save(name, make, *inputs)

@@ -41,8 +41,10 @@ pub fn pad_data(program: &mut Program, options: &Options, _: &mut Diagnostics) {
         let (data, kept) = (padding.data, padding.kept.clone());
         let (copy, access) = padding.copy(program)?;
         let mut after = nest.clone();
-        if let Scalar::Load { access: own, bounds, .. } = after.nodes.get_mut(data)? {
-            (*own, *bounds) = (access, kept);
+        if let Scalar::Load { access: own, bounds, otherwise } = after.nodes.get_mut(data)? {
+            *own = access;
+            *otherwise = otherwise.filter(|_| !kept.is_empty());
+            *bounds = kept;
         }
         Some((copy, after))
     });

@@ -80,9 +80,11 @@ impl Narrow {
             }
         };
         let of = |kernels, taps| choose(kernels, lines.stride, outputs, fits(taps));
+        // Of every second pixel, twice as many are copied: rows at a time are not worth it.
+        let copied = if lines.stride == 1 { 1 } else { taps };
         let groups = if Folded::takes(c) { of(&set.groups, taps).map(|(_, kernel)| (set.fold, kernel)) } else { None };
         // Tiles of rows take a vector for every output, and a quarter of it for their addresses.
-        let (time, columns) = of(&set.whole, 1)
+        let (time, columns) = of(&set.whole, copied)
             .map_or((outputs.saturating_add(outputs / 4), None), |(time, kernel)| (time, Some(kernel)));
         let shape = Shape { cols: c.cols, outputs, stride: lines.stride, taps, window, depth: c.depth };
         let planar = planar_kernel::choose(isa, shape);

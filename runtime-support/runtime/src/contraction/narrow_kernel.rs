@@ -19,6 +19,8 @@ use crate::math::{ceil_div_usize, floor_div_usize};
 use crate::simd::{Simd, WithSimd, load_first};
 use core::mem::MaybeUninit;
 
+/// Outputs of the kernels that take no longer than their products and a load of weights, at most.
+const MOST_QUICK: usize = 14;
 /// Floats of the copy.
 const COPY: usize = 6144;
 
@@ -75,8 +77,9 @@ pub(super) fn choose(
     outputs: usize,
     fits: impl Fn(usize) -> bool,
 ) -> Option<(usize, Tiling)> {
-    // Sums of fewer outputs than this wait for each other.
-    let time = |rows: usize| ceil_div_usize(outputs, rows).saturating_mul(rows.max(8) + 1);
+    // Sums of fewer outputs than this wait for each other; sixteen take longer than their products, by measurement.
+    let time =
+        |rows: usize| ceil_div_usize(outputs, rows).saturating_mul(rows.max(8) + 1 + usize::from(rows > MOST_QUICK));
     let fitting = kernels.get(stride.checked_sub(1)?)?.iter().filter(|(rows, _)| *rows <= outputs && fits(*rows));
     fitting.map(|tiling| (time(tiling.0), *tiling)).min_by_key(|(time, _)| *time)
 }
