@@ -2,7 +2,7 @@
 //! leaves out what lies in the padding for all of its rows.
 use super::Contraction;
 use super::job::MOST_ROWS;
-use super::table::step;
+use super::table::valid;
 use crate::isa::VECTORS;
 use crate::math::{ceil_div_usize, floor_div_usize, floor_mod_usize};
 
@@ -10,8 +10,8 @@ use crate::math::{ceil_div_usize, floor_div_usize, floor_mod_usize};
 const PART: usize = 10;
 /// Least products per sum: tiles of short sums take time for their addresses, and of fewer rows more of it.
 const LEAST: usize = 192;
-/// Rows and taps of a bound that are counted, at most.
-const MOST_COUNTED: usize = 512;
+/// Rows along a dimension of which the taps are counted, at most.
+const MOST_COUNTED: usize = 128;
 /// Least rows of a tile that ends with a line: sums of fewer wait for each other.
 const ROWS: usize = 7;
 /// Least rows of a part of a line; at its ends, a third of the products or more are left out.
@@ -72,20 +72,17 @@ fn many_outside(c: &Contraction, fast: usize) -> bool {
     let others = c.bounds.iter().filter(|bound| bound.limit != 0 && usize::from(bound.row) != fast && bound.tap != 3);
     let (mut inside, mut all) = (1usize, 1usize);
     for bound in others {
-        let rows = c.rows.get(usize::from(bound.row)).map_or(1, |axis| axis.extent);
-        let taps = c.taps.get(bound.tap_axis()).map_or(1, |axis| axis.extent);
-        let products = rows.saturating_mul(taps);
-        // Where there are many, few of them are in the padding.
-        if products > MOST_COUNTED {
+        let (rows, taps) = (c.rows.get(usize::from(bound.row)).map_or(1, |axis| axis.extent), bound.taps(c));
+        // Where there are many, few products are in the padding.
+        if rows > MOST_COUNTED {
             return false;
         }
-        let has = |row: usize, tap: usize| {
-            let at = step(row, bound.stride).wrapping_add(step(tap, bound.dilation)).wrapping_add(bound.offset);
-            (at as usize) < bound.limit
+        let count = |row| {
+            let (first, end) = valid(bound, row as isize, taps as isize);
+            (end - first) as usize
         };
-        let count = |row| (0..taps).filter(|tap| has(row, *tap)).count();
         inside = inside.saturating_mul((0..rows).map(count).sum());
-        all = all.saturating_mul(products);
+        all = all.saturating_mul(rows.saturating_mul(taps));
     }
     all.saturating_sub(inside) >= floor_div_usize(all, PART).max(1)
 }

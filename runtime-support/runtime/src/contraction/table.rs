@@ -192,7 +192,7 @@ impl Row {
 
 impl Bound {
     /// Indices of its tap axis.
-    fn taps(&self, c: &Contraction) -> usize {
+    pub(super) fn taps(&self, c: &Contraction) -> usize {
         if self.tap == Bound::NO_AXIS { 1 } else { c.taps[usize::from(self.tap & 3)].extent }
     }
 
@@ -222,7 +222,7 @@ pub(crate) fn valid_of_row(c: &Contraction, bound: &Bound, index: &[usize; 4]) -
 }
 
 /// The tap indices first..end for which `0 <= offset + row * stride + tap * dilation < limit`.
-fn valid(bound: &Bound, row: isize, taps: isize) -> (isize, isize) {
+pub(super) fn valid(bound: &Bound, row: isize, taps: isize) -> (isize, isize) {
     let position = row.checked_mul(bound.stride).and_then(|x| x.checked_add(bound.offset));
     // An overflow is far outside: nothing is valid.
     let Some((low, high)) = position.and_then(|x| Some((x.checked_neg()?, (bound.limit as isize).checked_sub(x)?)))
