@@ -10,13 +10,36 @@ pub(crate) const LN2_LOW: f32 = -2.121_944_4e-4;
 /// Coefficients of q(r) = (e^r - 1 - r) / r^2.
 pub(crate) const REST: [f32; 5] = [0.499_999_94, 0.166_665_2, 0.041_668_408, 0.008_368_914, 0.001_381_418_9];
 
-/// 2^n * (1 + r + r^2 q(r)) for |r| <= ln(2)/2, in two scalings so that neither overflows and subnormals appear.
+/// The exponent of 1 in a float: `ROUND + BIAS` rounds to an integer n, and leaves the exponent of 2^n in the low bits.
+const BIAS: f32 = 127.0;
+
+/// 2^n, of which the low bits hold the exponent.
 #[inline(always)]
-fn scaled(r: f32, n: i32) -> f32 {
-    let p = 1.0 + (r + r * r * quadratic_rest(r));
+fn power(exponent: u32) -> f32 {
+    f32::from_bits(exponent << 23)
+}
+
+/// 2^n * e^r for |r| <= ln(2)/2, in two scalings so that neither overflows and subnormals appear. The low bits of `rounded`
+/// hold n and twice the bias.
+#[inline(always)]
+fn scaled(r: f32, rounded: f32) -> f32 {
+    let n = rounded.to_bits();
     let half = n >> 1;
-    let power = |n: i32| f32::from_bits((n.wrapping_add(127) as u32) << 23);
-    p * power(half) * power(n.wrapping_sub(half))
+    near_one(r) * power(half) * power(n.wrapping_sub(half))
+}
+
+/// e^r for |r| <= ln(2)/2.
+#[inline(always)]
+fn near_one(r: f32) -> f32 {
+    1.0 + (r + r * r * quadratic_rest(r))
+}
+
+/// x / ln 2 rounded to an integer n plus `round`, and x - n ln 2.
+#[inline(always)]
+fn reduced(x: f32, round: f32) -> (f32, f32) {
+    let rounded = x * core::f32::consts::LOG2_E + round;
+    let n = rounded - round;
+    (rounded, x - n * LN2_HIGH - n * LN2_LOW)
 }
 
 /// (e^r - 1 - r) / r^2 for |r| <= ln(2)/2, relative error of e^r 3e-9.
@@ -34,10 +57,15 @@ pub fn exp(x: f32) -> f32 {
     // Selects of this form leave NaN alone.
     let x = if x > 89.0 { 89.0 } else { x };
     let x = if x < -105.0 { -105.0 } else { x };
-    let t = x * core::f32::consts::LOG2_E + ROUND;
-    let n = t - ROUND;
-    let r = x - n * LN2_HIGH - n * LN2_LOW;
-    scaled(r, (t.to_bits() as i32).wrapping_sub(ROUND.to_bits() as i32))
+    let (rounded, r) = reduced(x, ROUND + 2.0 * BIAS);
+    scaled(r, rounded)
+}
+
+/// e^x for x in [-87, 89], the bits of [`exp`]: one scaling does.
+#[inline(always)]
+fn exp_bounded(x: f32) -> f32 {
+    let (rounded, r) = reduced(x, ROUND + BIAS);
+    near_one(r) * power(rounded.to_bits())
 }
 
 /// 2^x, at most 1 ULP off.
@@ -46,9 +74,9 @@ pub fn exp(x: f32) -> f32 {
 pub fn exp2(x: f32) -> f32 {
     let x = if x > 129.0 { 129.0 } else { x };
     let x = if x < -151.0 { -151.0 } else { x };
-    let t = x + ROUND;
-    let n = t - ROUND;
-    scaled((x - n) * core::f32::consts::LN_2, (t.to_bits() as i32).wrapping_sub(ROUND.to_bits() as i32))
+    let rounded = x + (ROUND + 2.0 * BIAS);
+    let n = rounded - (ROUND + 2.0 * BIAS);
+    scaled((x - n) * core::f32::consts::LN_2, rounded)
 }
 
 /// e^x - 1, at most 2 ULP off, also near zero.
@@ -58,24 +86,24 @@ pub fn exp_m1(x: f32) -> f32 {
     // 2^n e^r - 1 = 2^n (e^r - 1) + (2^n - 1), where the last term is exact or negligible. From 20 on the 1 is lost.
     let y = if x > 89.0 { 89.0 } else { x };
     let y = if y < -20.0 { -20.0 } else { y };
-    let t = y * core::f32::consts::LOG2_E + ROUND;
-    let n = t - ROUND;
-    let r = y - n * LN2_HIGH - n * LN2_LOW;
-    let n = (t.to_bits() as i32).wrapping_sub(ROUND.to_bits() as i32);
-    let power = |n: i32| f32::from_bits((n.wrapping_add(127) as u32) << 23);
+    let (rounded, r) = reduced(y, ROUND + 2.0 * BIAS);
+    let n = rounded.to_bits();
+    let (half, whole) = (n >> 1, power(n.wrapping_sub(BIAS as u32)));
     let rest = r + r * r * quadratic_rest(r);
-    let small = power(n) * rest + (power(n) - 1.0);
+    let small = whole * rest + (whole - 1.0);
     // Keeps the sign of zero.
     let small = if x == 0.0 { x } else { small };
-    let large = (1.0 + rest) * power(n >> 1) * power(n.wrapping_sub(n >> 1));
+    let large = (1.0 + rest) * power(half) * power(n.wrapping_sub(half));
     if x > 20.0 { large } else { small }
 }
 
-/// 1 / (1 + e^-x), at most 2.5 ULP off; 0 where the result would be subnormal (x below -88.7).
+/// 1 / (1 + e^-x), at most 2.5 ULP off; 0 where the result would be subnormal (x below -88.37).
 #[inline(always)]
 #[must_use]
 pub fn sigmoid(x: f32) -> f32 {
-    1.0 / (1.0 + exp(-x))
+    let x = if x < -89.0 { -89.0 } else { x };
+    let x = if x > 87.0 { 87.0 } else { x };
+    1.0 / (1.0 + exp_bounded(-x))
 }
 
 /// Hyperbolic tangent, at most 2 ULP off.
@@ -85,6 +113,8 @@ pub fn tanh(x: f32) -> f32 {
     let a = x.abs();
     let z = x * x;
     let near = x + x * z * poly!(z, -0.333_332_8, 0.133_314_2, -0.053_737_797, 0.020_632_537, -0.005_697_375_6);
-    let far = (1.0 - 2.0 / (exp(a + a) + 1.0)).copysign(x);
-    if a < 0.625 { near.copysign(x) } else { far }
+    // From 20 on it is 1.
+    let b = if a > 20.0 { 20.0 } else { a };
+    let far = 1.0 - 2.0 / (exp_bounded(b + b) + 1.0);
+    (if a < 0.625 { near } else { far }).copysign(x)
 }
