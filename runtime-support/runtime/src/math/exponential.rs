@@ -61,7 +61,7 @@ pub fn exp(x: f32) -> f32 {
     scaled(r, rounded)
 }
 
-/// e^x for x in [-87, 89], the bits of [`exp`]: one scaling does.
+/// e^x for x in [-87, 89], infinite from 88.37 on, else as near as [`exp`]: one scaling does.
 #[inline(always)]
 fn exp_bounded(x: f32) -> f32 {
     let (rounded, r) = reduced(x, ROUND + BIAS);
