@@ -4,16 +4,17 @@ use super::fold::{FoldKernel, Folded};
 use super::job::{Job, offset};
 use super::kernel::LINE;
 use super::line::{self, Lines};
-use super::narrow_kernel::{self, NarrowArgs, Tiling, choose};
+use super::narrow_kernel::{self, COPY, NarrowArgs, NarrowCopy, Tiling, row};
 use super::parts::{Parts, Shared};
 use super::planar_kernel::{self, Shape};
 use super::results::Results;
 use super::{Contraction, Then};
 use crate::cx::Cx;
 use crate::isa::Isa;
-use crate::math::floor_div_usize;
+use crate::math::{ceil_div_usize, floor_div_usize};
 use core::mem::MaybeUninit;
 use core::ops::Range;
+use core::ptr::{null, null_mut};
 
 /// Fewest channels: a copy of fewer would be gaps.
 const LEAST_DEPTH: usize = 8;
@@ -21,6 +22,8 @@ const LEAST_DEPTH: usize = 8;
 const MOST_TAPS: usize = 25;
 /// Outputs of a kernel, at most.
 const MOST_OUTPUTS: usize = 64;
+/// Outputs of a kernel for which the window is copied, at most.
+const MOST_COPIED: usize = 16;
 /// Lines whose addresses are tabled, for all batches.
 const TABLED: usize = 16;
 
@@ -76,10 +79,11 @@ impl Narrow {
         let taps = floor_div_usize(c.k(), window.saturating_mul(c.depth));
         let fits = |taps: usize| {
             move |rows: usize| {
-                c.depth >= LEAST_DEPTH && narrow_kernel::fits(rows, lines.stride, (taps, window, c.depth))
+                let (_, row) = row(rows, lines.stride, (window, c.depth));
+                rows <= MOST_COPIED && c.depth >= LEAST_DEPTH && row.saturating_mul(taps) <= COPY
             }
         };
-        let of = |kernels, taps| choose(kernels, lines.stride, outputs, fits(taps));
+        let of = |kernels, taps| set.choose(kernels, lines.stride, outputs, fits(taps));
         // Of every second pixel, twice as many are copied: rows at a time are not worth it.
         let copied = if lines.stride == 1 { 1 } else { taps };
         let groups = if Folded::takes(c) { of(&set.groups, taps).map(|(_, kernel)| (set.fold, kernel)) } else { None };
@@ -152,7 +156,7 @@ impl Narrow {
         (line, first_row): (&Line, usize),
         then: Option<Then<'_>>,
     ) {
-        let (c, axis, (rows, kernel)) = (job.c, self.lines.axis(job.c), weights.kernel);
+        let (c, axis, rows) = (job.c, self.lines.axis(job.c), weights.kernel.outputs);
         let mut to = Results {
             out: job.out.wrapping_add(line.out),
             out_step: axis.out,
@@ -186,12 +190,19 @@ impl Narrow {
                 window: c.taps[3].extent,
                 w: weights.w,
                 width: weights.width,
+                copy: null(),
+                sums: (null(), null_mut()),
                 to,
                 start,
                 outputs: axis.extent - start,
             };
             // SAFETY: promised by the caller; there are as many outputs.
-            unsafe { kernel(&args) };
+            unsafe {
+                match weights.kernel.copy {
+                    Some(copy) => by_parts(copy, &weights.kernel, &args),
+                    None => (weights.kernel.kernel)(&args),
+                }
+            }
             done += rows;
         }
         if let Some(then) = then {
@@ -199,6 +210,41 @@ impl Narrow {
             unsafe { job.show(then, (first_row, 0), &to, axis.extent) };
         }
     }
+}
+
+/// The outputs of a kernel, for which as many rows of the window are copied at once as there is room for.
+///
+/// # Safety
+/// As [`NarrowKernel`](narrow_kernel::NarrowKernel) and [`NarrowCopy`].
+// A frame of its own: kernels of planes have their own room.
+#[inline(never)]
+unsafe fn by_parts(copy: NarrowCopy, kernel: &Tiling, args: &NarrowArgs<'_>) {
+    let (mut room, mut sums) =
+        ([MaybeUninit::<f32>::uninit(); COPY], [MaybeUninit::<f32>::uninit(); MOST_COPIED * LINE]);
+    let (room, sums) = (room.as_mut_ptr().cast::<f32>(), sums.as_mut_ptr().cast::<f32>());
+    let (pixels, row) = row(kernel.outputs, args.stride, (args.window, args.depth));
+    let together = together(args.taps.len(), row);
+    let (mut rest, mut from) = (args.taps, null());
+    loop {
+        let (taps, others) = rest.split_at_checked(together).unwrap_or((rest, &[]));
+        let sums = (from, if others.is_empty() { null_mut() } else { sums });
+        let part = NarrowArgs { taps, copy: room, sums, ..*args };
+        // SAFETY: promised by the caller; there is room for these rows, and for the sums of all outputs.
+        unsafe {
+            copy(&part, pixels, room);
+            (kernel.kernel)(&part);
+        }
+        if others.is_empty() {
+            return;
+        }
+        (rest, from) = (others, sums.1);
+    }
+}
+
+/// Rows of the window that are copied at once, in parts of equal size if there is no room for all.
+fn together(taps: usize, row: usize) -> usize {
+    let parts = ceil_div_usize(taps.saturating_mul(row), COPY).max(1);
+    ceil_div_usize(taps, parts).min(floor_div_usize(COPY, row.max(1)))
 }
 
 /// Saves rows of the result without gaps.
@@ -308,7 +354,7 @@ mod tests {
             let c = convolution(&mut r, (groups, h, w));
             let (m, n) = (c.m(), groups * c.cols);
             let (mut a, mut weights) = (r.floats(h * w * groups * c.depth), r.floats(groups * c.batches[1].w));
-            if Narrow::of(&c, Isa::Avx512).is_some_and(|narrow| narrow.whole.0 % LINE == 0) {
+            if Narrow::of(&c, Isa::Avx512).is_some_and(|narrow| narrow.whole.copy.is_none()) {
                 // Kernels of planes sum in another order: these sums are exact.
                 a.iter_mut().chain(&mut weights).for_each(|x| *x = (*x * 8.0).round() / 8.0);
                 planar[c.rows[1].a as usize / c.taps[3].a as usize - 1] += 1;

@@ -15,14 +15,13 @@ use super::kernel::LINE;
 use super::line::TapAt;
 use super::results::Results;
 use crate::isa::Isa;
-use crate::math::{ceil_div_usize, floor_div_usize};
-use crate::simd::{Simd, WithSimd, load_first};
-use core::mem::MaybeUninit;
+use crate::math::ceil_div_usize;
+use crate::simd::{Simd, load_first};
 
 /// Outputs of the kernels that take no longer than their products and a load of weights, at most.
 const MOST_QUICK: usize = 14;
 /// Floats of the copy.
-const COPY: usize = 6144;
+pub(super) const COPY: usize = 6144;
 
 /// Some outputs of one line.
 #[derive(Clone, Copy)]
@@ -46,6 +45,10 @@ pub(super) struct NarrowArgs<'a> {
     pub w: *const f32,
     /// Channels of a group, for a kernel of groups.
     pub width: usize,
+    /// The rows of the window for these outputs, as [`NarrowCopy`] leaves them; kernels of planes copy for themselves.
+    pub copy: *const f32,
+    /// [`LINE`] sums of every output to begin with, or null, and where sums go instead of the result, or null.
+    pub sums: (*const f32, *mut f32),
     pub to: Results,
     /// The first output, and how many there are from it on: as many as the kernel computes, or fewer for one of planes.
     pub start: usize,
@@ -53,49 +56,68 @@ pub(super) struct NarrowArgs<'a> {
 }
 
 /// # Safety
-/// The machine has the instruction set; all addresses are valid for the outputs, columns and taps; [`NarrowSet::fits`].
+/// The machine has the instruction set; all addresses are valid for the outputs, columns and taps.
 pub(super) type NarrowKernel = unsafe fn(&NarrowArgs<'_>);
 
-/// How many outputs a kernel computes, and the kernel.
-pub(super) type Tiling = (usize, NarrowKernel);
+/// Copies so many pixels, from the first one that output `start` reads on, of the rows of the window, chunk by chunk of [`LINE`]
+/// channels, with zeros for padding.
+///
+/// # Safety
+/// The machine has the instruction set; the addresses are valid, and the last pointer has room for the pixels of all rows.
+pub(super) type NarrowCopy = unsafe fn(&NarrowArgs<'_>, usize, *mut f32);
 
-/// Kernels of one instruction set, by stride 1 and 2.
+/// A kernel.
+#[derive(Clone, Copy)]
+pub(super) struct Tiling {
+    /// How many outputs it computes.
+    pub outputs: usize,
+    pub kernel: NarrowKernel,
+    /// Copies the window for it, if it does not do so itself.
+    pub copy: Option<NarrowCopy>,
+}
+
+/// How many outputs kernels compute, and the kernels, by stride 1 and 2.
+type Kernels = [&'static [(usize, NarrowKernel)]; 2];
+
+/// Kernels of one instruction set.
 pub(super) struct NarrowSet {
     /// Lanes of a vector.
     pub lanes: usize,
     /// Of all products.
-    pub whole: [&'static [Tiling]; 2],
+    pub whole: Kernels,
     /// Of those inside of groups.
-    pub groups: [&'static [Tiling]; 2],
+    pub groups: Kernels,
     pub fold: FoldKernel,
+    pub copy: NarrowCopy,
 }
 
-/// The kernel of those for a stride with which a line takes least time, and this time: products of vectors for each of a sum.
-pub(super) fn choose(
-    kernels: &[&'static [Tiling]; 2],
-    stride: usize,
-    outputs: usize,
-    fits: impl Fn(usize) -> bool,
-) -> Option<(usize, Tiling)> {
-    // Sums of fewer outputs than this wait for each other; sixteen take longer than their products, by measurement.
-    let time =
-        |rows: usize| ceil_div_usize(outputs, rows).saturating_mul(rows.max(8) + 1 + usize::from(rows > MOST_QUICK));
-    let fitting = kernels.get(stride.checked_sub(1)?)?.iter().filter(|(rows, _)| *rows <= outputs && fits(*rows));
-    fitting.map(|tiling| (time(tiling.0), *tiling)).min_by_key(|(time, _)| *time)
+impl NarrowSet {
+    /// The kernel of those for a stride with which a line takes least time, and this time: products of vectors for each of a sum.
+    pub fn choose(
+        &self,
+        kernels: &Kernels,
+        stride: usize,
+        outputs: usize,
+        fits: impl Fn(usize) -> bool,
+    ) -> Option<(usize, Tiling)> {
+        // Sums of fewer outputs than this wait for each other; sixteen take longer than their products, by measurement.
+        let time = |rows: usize| {
+            ceil_div_usize(outputs, rows).saturating_mul(rows.max(8) + 1 + usize::from(rows > MOST_QUICK))
+        };
+        let fitting = kernels.get(stride.checked_sub(1)?)?.iter().filter(|(rows, _)| *rows <= outputs && fits(*rows));
+        let tiling = |(outputs, kernel): &(usize, NarrowKernel)| Tiling {
+            outputs: *outputs,
+            kernel: *kernel,
+            copy: Some(self.copy),
+        };
+        fitting.map(|kernel| (time(kernel.0), tiling(kernel))).min_by_key(|(time, _)| *time)
+    }
 }
 
-/// Whether the copy holds what so many outputs read of a number of rows of the window.
-pub(super) fn fits(rows: usize, stride: usize, (taps, window, depth): (usize, usize, usize)) -> bool {
-    let pixels = (rows - 1).saturating_mul(stride).saturating_add(window);
-    let chunks = ceil_div_usize(depth, LINE);
-    pixels.saturating_mul(chunks).saturating_mul(taps).saturating_mul(LINE) <= COPY
-}
-
-/// Rows of the window that are copied at once, so many of equal size, if the copy has no room for all.
-#[inline(always)]
-fn together(taps: usize, row: usize) -> usize {
-    let parts = ceil_div_usize(taps.saturating_mul(row), COPY).max(1);
-    ceil_div_usize(taps, parts).min(floor_div_usize(COPY, row.max(1)))
+/// Pixels that so many outputs read of a row of the window, and floats of the copy for it.
+pub(super) fn row(rows: usize, stride: usize, (window, depth): (usize, usize)) -> (usize, usize) {
+    let pixels = rows.saturating_sub(1).saturating_mul(stride).saturating_add(window);
+    (pixels, ceil_div_usize(depth, LINE).saturating_mul(pixels).saturating_mul(LINE))
 }
 
 /// MR outputs.
@@ -104,123 +126,111 @@ fn together(taps: usize, row: usize) -> usize {
 /// As [`NarrowKernel`]; the caller is compiled for the instruction set of `S`, whose vectors divide [`LINE`] lanes.
 #[inline(always)]
 unsafe fn outputs<S: Simd, const STRIDE: usize, const MR: usize>(s: S, args: &NarrowArgs<'_>) {
-    let mut copy = [MaybeUninit::<f32>::uninit(); COPY];
     let (pixels, chunks) = ((MR - 1) * STRIDE + args.window, ceil_div_usize(args.depth, LINE));
-    let (all, together) = (args.taps.len(), together(args.taps.len(), chunks * pixels * LINE));
-    for first in (0..LINE).step_by(S::LANES) {
-        let Some(to) = args.to.from(first) else { return };
-        let (mut acc, mut rest) = ([[s.splat(0.0)]; MR], args.taps);
-        while let Some((taps, others)) =
-            rest.split_at_checked(together.min(rest.len())).filter(|(taps, _)| !taps.is_empty())
-        {
-            rest = others;
-            let args = NarrowArgs { taps, ..*args };
-            // SAFETY: promised by the caller; the copy has room for these taps. Where it has for all, they are there already.
-            unsafe {
-                if first == 0 || together < all {
-                    copied(s, &args, &mut copy, (args.start * STRIDE, pixels));
+    // SAFETY: promised by the caller.
+    unsafe {
+        for first in (0..LINE).step_by(S::LANES) {
+            let Some(to) = args.to.from(first) else { return };
+            let (mut row, mut acc) = (args.copy, begin::<S, MR>(s, args, first));
+            for tap in args.taps {
+                let mut w = args.w.wrapping_add(tap.index * args.depth * LINE + first);
+                for t in 0..args.window {
+                    for chunk in 0..chunks {
+                        let from = row.wrapping_add((chunk * pixels + t) * LINE);
+                        let len = LINE.min(args.depth - chunk * LINE);
+                        w = products::<S, STRIDE, MR>(s, &mut acc, from, w, len);
+                    }
                 }
-                rows::<S, STRIDE, MR>(s, &mut acc, &args, copy.as_ptr().cast(), (pixels, first));
+                row = row.wrapping_add(chunks * pixels * LINE);
             }
+            end::<S, MR>(s, args, (to, first), &mut acc);
         }
-        // SAFETY: promised by the caller.
-        unsafe { to.finish::<S, MR, 1>(s, args.start, &mut acc) };
     }
 }
 
-/// The products of some rows of the window, of which so many pixels are copied, with a vector of columns from `first` on.
+/// Zeros, or the sums of rows of the window that were in the copy before.
 ///
 /// # Safety
-/// As [`outputs`].
+/// As [`NarrowKernel`].
 #[inline(always)]
-unsafe fn rows<S: Simd, const STRIDE: usize, const MR: usize>(
+unsafe fn begin<S: Simd, const MR: usize>(s: S, args: &NarrowArgs<'_>, first: usize) -> [[S::F32; 1]; MR] {
+    let (from, mut acc) = (args.sums.0.wrapping_add(first), [[s.splat(0.0)]; MR]);
+    if !args.sums.0.is_null() {
+        for i in 0..MR {
+            // SAFETY: promised by the caller.
+            acc[i][0] = unsafe { s.load(from.wrapping_add(i * LINE)) };
+        }
+    }
+    acc
+}
+
+/// Stores a vector of columns of every output: results, or sums for the rows of the window that follow.
+///
+/// # Safety
+/// As [`NarrowKernel`].
+#[inline(always)]
+unsafe fn end<S: Simd, const MR: usize>(
     s: S,
+    args: &NarrowArgs<'_>,
+    (to, first): (Results, usize),
     acc: &mut [[S::F32; 1]; MR],
-    args: &NarrowArgs<'_>,
-    copy: *const f32,
-    (pixels, first): (usize, usize),
 ) {
-    let (mut row, chunks) = (copy, ceil_div_usize(args.depth, LINE));
-    for tap in args.taps {
-        let mut w = args.w.wrapping_add(tap.index * args.depth * LINE + first);
-        for t in 0..args.window {
-            for chunk in 0..chunks {
-                let from = row.wrapping_add((chunk * pixels + t) * LINE);
-                let len = LINE.min(args.depth - chunk * LINE);
-                // SAFETY: promised by the caller.
-                w = unsafe { products::<S, STRIDE, MR>(s, acc, from, w, len) };
-            }
+    let sums = args.sums.1.wrapping_add(first);
+    // SAFETY: promised by the caller.
+    unsafe {
+        if args.sums.1.is_null() {
+            return to.finish::<S, MR, 1>(s, args.start, acc);
         }
-        row = row.wrapping_add(chunks * pixels * LINE);
+        for i in 0..MR {
+            s.store(sums.wrapping_add(i * LINE), acc[i][0]);
+        }
     }
 }
 
-/// Copies some pixels of the rows of the window.
+/// Copies pixels of the rows of the window.
 ///
 /// # Safety
-/// As [`outputs`]; the copy has room for all pixels and chunks of the rows.
+/// As [`NarrowCopy`].
 #[inline(always)]
-unsafe fn copied<S: Simd>(
-    s: S,
-    args: &NarrowArgs<'_>,
-    copy: &mut [MaybeUninit<f32>; COPY],
-    (start, pixels): (usize, usize),
-) -> *const f32 {
-    let copy = copy.as_mut_ptr().cast::<f32>();
-    s.apart(Copied { args, to: copy, start, pixels });
-    copy
-}
-
-/// The copy of so many pixels from `start` on, once for all kernels of an instruction set. Whoever makes it promises what
-/// [`copied`] demands.
-struct Copied<'t> {
-    args: &'t NarrowArgs<'t>,
-    to: *mut f32,
-    start: usize,
-    pixels: usize,
-}
-
-impl WithSimd for Copied<'_> {
-    type Output = ();
-    #[inline(always)]
-    fn run<S: Simd>(self, s: S) {
-        let (args, mut to) = (self.args, self.to);
-        for tap in args.taps {
-            for chunk in 0..ceil_div_usize(args.depth, LINE) {
-                // SAFETY: promised by whoever made this.
-                unsafe { self.line(s, args.a.wrapping_offset(tap.at), chunk * LINE, to) };
-                to = to.wrapping_add(self.pixels * LINE);
-            }
+unsafe fn copy<S: Simd>(s: S, args: &NarrowArgs<'_>, pixels: usize, mut to: *mut f32) {
+    for tap in args.taps {
+        for chunk in 0..ceil_div_usize(args.depth, LINE) {
+            // SAFETY: promised by the caller.
+            unsafe { copy_line(s, args, (args.a.wrapping_offset(tap.at), chunk * LINE), pixels, to) };
+            to = to.wrapping_add(pixels * LINE);
         }
     }
 }
 
-impl Copied<'_> {
-    /// Copies channels `channel..` of the pixels of a line, at most [`LINE`] each.
-    ///
-    /// # Safety
-    /// As [`outputs`].
-    #[inline(always)]
-    unsafe fn line<S: Simd>(&self, s: S, a: *const f32, channel: usize, to: *mut f32) {
-        let (args, start, pixels) = (self.args, self.start, self.pixels);
-        let low = args.first.wrapping_add(start as isize);
-        // `clamp` could panic.
-        let inside = |at: isize| at.max(0).min(pixels as isize) as usize;
-        let (first, end) = (inside(low.saturating_neg()), inside(args.limit.wrapping_sub(low)));
-        let a = a.wrapping_offset((start as isize).wrapping_mul(args.pixel)).wrapping_add(channel);
-        // SAFETY: promised by the caller: pixels first..end are not in the padding.
-        unsafe {
-            for v in (0..LINE).step_by(S::LANES) {
-                for p in (0..first).chain(end.max(first)..pixels) {
-                    s.store(to.wrapping_add(p * LINE + v), s.splat(0.0));
-                }
-                // Fewer channels may be left.
-                let left = (args.depth - channel).saturating_sub(v);
-                for p in first..end {
-                    let x =
-                        load_first(s, a.wrapping_offset((p as isize).wrapping_mul(args.pixel)).wrapping_add(v), left);
-                    s.store(to.wrapping_add(p * LINE + v), x);
-                }
+/// Copies channels `channel..` of pixels of a line, at most [`LINE`] each.
+///
+/// # Safety
+/// As [`NarrowCopy`].
+#[inline(always)]
+unsafe fn copy_line<S: Simd>(
+    s: S,
+    args: &NarrowArgs<'_>,
+    (a, channel): (*const f32, usize),
+    pixels: usize,
+    to: *mut f32,
+) {
+    let start = args.start * args.stride;
+    let low = args.first.wrapping_add(start as isize);
+    // `clamp` could panic.
+    let inside = |at: isize| at.max(0).min(pixels as isize) as usize;
+    let (first, end) = (inside(low.saturating_neg()), inside(args.limit.wrapping_sub(low)));
+    let a = a.wrapping_offset((start as isize).wrapping_mul(args.pixel)).wrapping_add(channel);
+    // SAFETY: promised by the caller: pixels first..end are not in the padding.
+    unsafe {
+        for v in (0..LINE).step_by(S::LANES) {
+            for p in (0..first).chain(end.max(first)..pixels) {
+                s.store(to.wrapping_add(p * LINE + v), s.splat(0.0));
+            }
+            // Fewer channels may be left.
+            let left = (args.depth - channel).saturating_sub(v);
+            for p in first..end {
+                let x = load_first(s, a.wrapping_offset((p as isize).wrapping_mul(args.pixel)).wrapping_add(v), left);
+                s.store(to.wrapping_add(p * LINE + v), x);
             }
         }
     }
@@ -252,22 +262,20 @@ unsafe fn products<S: Simd, const STRIDE: usize, const MR: usize>(
     w
 }
 
-/// MR outputs of [`WINDOW`] taps a row and [`LINE`] channels, of groups of `width` of them, from folded weights.
+/// MR outputs of [`WINDOW`] taps a row and [`LINE`] channels, of groups of `width` of them, from folded weights. The copy has room
+/// for all rows of the window.
 ///
 /// # Safety
 /// As [`outputs`].
 #[inline(always)]
 unsafe fn grouped<S: Simd, const STRIDE: usize, const MR: usize>(s: S, args: &NarrowArgs<'_>) {
-    let mut copy = [MaybeUninit::<f32>::uninit(); COPY];
-    let pixels = (MR - 1) * STRIDE + WINDOW;
     // SAFETY: promised by the caller; no group is divided between two vectors.
     unsafe {
-        let copy = copied(s, args, &mut copy, (args.start * STRIDE, pixels));
         for first in (0..LINE).step_by(S::LANES) {
-            let mut acc = [[s.splat(0.0)]; MR];
+            let (copy, mut acc) = (args.copy.wrapping_add(first), [[s.splat(0.0)]; MR]);
             match args.width == S::LANES {
-                true => groups::<S, STRIDE, MR, true>(s, args, copy.wrapping_add(first), first, &mut acc),
-                false => groups::<S, STRIDE, MR, false>(s, args, copy.wrapping_add(first), first, &mut acc),
+                true => groups::<S, STRIDE, MR, true>(s, args, copy, first, &mut acc),
+                false => groups::<S, STRIDE, MR, false>(s, args, copy, first, &mut acc),
             }
             let Some(to) = args.to.from(first) else { return };
             to.finish::<S, MR, 1>(s, args.start, &mut acc);
@@ -341,6 +349,16 @@ macro_rules! kernels {
                 unsafe fn kernel(args: FoldArgs) -> usize {
                     // SAFETY: promised by the caller; this function has the target features.
                     unsafe { fold::fold($token, args) }
+                }
+                kernel
+            },
+            copy: {
+                /// # Safety
+                /// As [`NarrowCopy`].
+                #[$attribute]
+                unsafe fn kernel(args: &NarrowArgs<'_>, pixels: usize, to: *mut f32) {
+                    // SAFETY: promised by the caller; this function has the target features.
+                    unsafe { copy($token, args, pixels, to) }
                 }
                 kernel
             },

@@ -45,7 +45,8 @@ pub(super) struct Shape {
 /// The kernel with which a line takes least time, and this time: products of vectors for each of a sum.
 pub(super) fn choose(isa: Isa, shape: Shape) -> Option<(usize, Tiling)> {
     let fits = |kernel: &&Planar| kernel.cols >= shape.cols && kernel.length(shape) <= COPY;
-    let fitting = of(isa).iter().filter(fits).map(|kernel| (kernel.time(shape), (kernel.outputs, kernel.kernel)));
+    let tiling = |planar: &Planar| Tiling { outputs: planar.outputs, kernel: planar.kernel, copy: None };
+    let fitting = of(isa).iter().filter(fits).map(|kernel| (kernel.time(shape), tiling(kernel)));
     fitting.min_by_key(|(time, _)| *time)
 }
 
