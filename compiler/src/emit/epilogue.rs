@@ -9,8 +9,9 @@ use crate::dim::{Dim, product};
 use crate::program::Shape;
 use crate::program::kernel::KernelAxis;
 use crate::program::nest::{Const, Node, Scalar};
+use include_ir_runtime::__private::v1::Activation;
 use proc_macro2::{Literal, TokenStream};
-use quote::{format_ident, quote};
+use quote::{ToTokens, format_ident, quote};
 
 fn misfit(why: &str) -> Diagnostic {
     Diagnostic::internal(format!("an epilogue cannot be written: {why}"))
@@ -43,8 +44,8 @@ pub(super) fn tokens(call: &Call) -> Result<(TokenStream, TokenStream), Diagnost
         fields.extend(quote!(clamp: Some((#low, #high)),));
     }
     if let Some(activation) = epilogue.activation {
-        let name = format_ident!("{activation:?}");
-        fields.extend(quote!(then: Some(&rt::Activation::#name.on_tiles(cx)),));
+        let function = function_name(activation);
+        fields.extend(quote!(then: Some(&rt::Activation::#function.on_tiles(cx)),));
     }
     let mut before = TokenStream::new();
     if let Some(node) = epilogue.function_of {
@@ -55,6 +56,17 @@ pub(super) fn tokens(call: &Call) -> Result<(TokenStream, TokenStream), Diagnost
         return Ok((before, quote!(rt::Epilogue::NONE)));
     }
     Ok((before, quote!(rt::Epilogue { #fields ..rt::Epilogue::NONE })))
+}
+
+fn function_name(activation: Activation) -> TokenStream {
+    let parameter = match activation {
+        Activation::ScaledSwish(beta) => Some(("ScaledSwish", beta)),
+        Activation::Elu(alpha) => Some(("Elu", alpha)),
+        _ => None,
+    };
+    let Some((name, value)) = parameter else { return format_ident!("{activation:?}").into_token_stream() };
+    let (name, value) = (format_ident!("{name}"), types::constant(Const::F32(value)));
+    quote!(#name(#value))
 }
 
 fn bias(call: &Call, node: u32) -> Result<TokenStream, Diagnostic> {

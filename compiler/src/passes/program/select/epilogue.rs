@@ -29,7 +29,7 @@ fn data_epilogue(program: &Program, kernel: &Kernel, description: &Description, 
     let after = nest.after_reduction();
     let mut steps = 1;
     while current != nest.result {
-        if vectors && let Some((activation, nodes)) = activation::find(nest, current) {
+        if vectors && let Some((activation, nodes)) = activation::find(program, nest, current) {
             epilogue.activation = Some(activation);
             steps += nodes;
             break;
