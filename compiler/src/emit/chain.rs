@@ -36,7 +36,7 @@ pub fn body(program: &Program, views: &Views, chain: &Chain) -> Result<TokenStre
     let mut result = None;
     for (i, stage) in chain.stages.iter().enumerate() {
         let call = Call::new(program, views, &stage.kernel, Some(i))?;
-        provable &= !call.data().is_ok_and(Param::is_slice);
+        provable &= call.is_static() && !call.data().is_ok_and(Param::is_slice);
         parts.add(&call, stage, i)?;
         result = line_of(&call).zip(call.out().ok().cloned());
     }
@@ -113,12 +113,18 @@ impl Parts {
     /// Adds stage number `i`.
     fn add(&mut self, call: &Call, stage: &Stage, i: usize) -> Result<(), Diagnostic> {
         let Written { ty, value, proof, body } = call.written()?;
-        let (name, at) = (format_ident!("SHAPE_{i}"), Literal::usize_unsuffixed(i));
+        let at = Literal::usize_unsuffixed(i);
+        let name = if call.is_static() { format_ident!("SHAPE_{i}") } else { format_ident!("shape_{i}") };
         let line = Literal::usize_unsuffixed(stage.operand_line);
         let part = quote!(let shape = #name.band(&band[#at], #line););
         let slide = slide(call, stage, &at)?;
         let proof_of_share = self.proof_of_share(call, stage)?;
-        self.constants.extend(quote!(const #name: #ty = #value;));
+        // One whose data begins at a place that is known at run time checks itself.
+        self.constants.extend(if call.is_static() {
+            quote!(const #name: #ty = #value;)
+        } else {
+            quote!(let #name = #value;)
+        });
         self.proofs.extend(quote!({ #part assert!(#proof); }));
         self.proofs_of_share.extend(quote!({ #part assert!(#proof_of_share); }));
         self.calls.extend(quote!({ #slide #part #body }));

@@ -16,6 +16,7 @@ mod fuse;
 mod fuse_attention;
 mod fuse_rows;
 mod hoist;
+mod images;
 mod join;
 mod layout;
 mod merge_columns;
@@ -112,6 +113,11 @@ pub const PASSES: &[Pass<Program>] = &[
         name: "pad_data",
         reason: "needs to know which sums are products; the copy gets a layout as everything else",
         run: pad_data::pad_data,
+    },
+    Pass {
+        name: "loop_over_images",
+        reason: "needs to know what every step reads; what is left of a batch gets a layout, and kernels, as everything else",
+        run: images::loop_over_images,
     },
     Pass {
         name: "choose_layout",

@@ -78,6 +78,8 @@ fn stage_of(program: &Program, step: &Step) -> Option<Stage> {
         .is_none_or(|packed| program.buffer(packed).len().as_usize().is_some_and(|elements| elements <= MOST_WEIGHTS));
     let known = kernel.nest.axes.iter().all(|axis| axis.extent.as_usize().is_some_and(|extent| extent > 0));
     let description = kernel.describe(program).filter(|_| few && known)?;
+    // Threads divide results by lines, which must lie at known places.
+    description.out_offset.as_usize()?;
     let count = description.rows.first()?.extent.as_usize()?;
     let lines = Lines { count, ..WHOLE };
     Some(Stage { kernel: (**kernel).clone(), lines, operand_line: 0, line: None })
