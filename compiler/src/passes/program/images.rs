@@ -10,10 +10,11 @@ use crate::program::nest::{Access, Nest, Node, Scalar};
 use crate::program::{Block, BufferId, Layout, Loop, Program, Role, Step, StepKind, recognise};
 use std::ops::Range;
 
-/// Elements of a whole batch from which a result that is handed on is worth a loop: the second-level cache.
-const LEAST: i64 = 256 * 1024;
-/// Elements that such a result has in one iteration, at most, unless an image has more.
-const CHUNK: i64 = 128 * 1024;
+/// Elements of a whole batch from which a result that is handed on is worth a loop: twice the second-level cache.
+const LEAST: i64 = 512 * 1024;
+/// Elements that such a result has in one iteration, at most, unless an image has more: the second-level cache. Threads divide
+/// steps of fewer images less well.
+const CHUNK: i64 = 256 * 1024;
 /// Constants of a step, in elements, that are read again in every iteration at no cost; others may be half of what an image
 /// has.
 const CONSTANTS: i64 = 64 * 1024;
