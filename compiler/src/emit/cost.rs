@@ -4,16 +4,23 @@ use super::scalar;
 use crate::dim::product;
 use crate::program::{Block, Nest, Program, StepKind};
 
-/// Arithmetic operations of one run (a multiply-add counts two), at the upper bounds of run-time sizes; loop bodies count once.
+/// A loop that may run longer has no bound.
+const MOST_ITERATIONS: u64 = 1 << 32;
+
+/// Arithmetic operations of one run (a multiply-add counts two), at the upper bounds of run-time sizes. Bodies of loops without
+/// a bound count once.
 pub fn flops(program: &Program) -> u64 {
-    let mut blocks: Vec<&Block> = vec![&program.root];
+    let mut blocks: Vec<(&Block, u64)> = vec![(&program.root, 1)];
     let mut sum = 0u64;
-    while let Some(block) = blocks.pop() {
+    while let Some((block, times)) = blocks.pop() {
         for step in &block.steps {
             match &step.kind {
-                StepKind::If { then, otherwise, .. } => blocks.extend([then, otherwise]),
-                StepKind::Loop(step) => blocks.push(&step.body),
-                kind => sum = sum.saturating_add(step_flops(kind)),
+                StepKind::If { then, otherwise, .. } => blocks.extend([(then, times), (otherwise, times)]),
+                StepKind::Loop(step) => {
+                    let bound = u64::try_from(step.count.upper_bound()).ok().filter(|bound| *bound < MOST_ITERATIONS);
+                    blocks.push((&step.body, times.saturating_mul(bound.unwrap_or(1))));
+                }
+                kind => sum = sum.saturating_add(step_flops(kind).saturating_mul(times)),
             }
         }
     }
