@@ -66,6 +66,8 @@ const MODELS: &[(&str, &[(&str, &str)])] = &[
     ("cases/branches/strided/model.xml", &[]),
     ("cases/branches/matrices/model.xml", &[]),
     ("cases/branches/read_twice/model.xml", &[]),
+    ("cases/batches/excited/model.xml", &[]),
+    ("cases/batches/residual_of_three/model.xml", &[]),
     ("cases/concatenations/all_parts/model.xml", &[]),
     ("cases/concatenations/last_and_one_more/model.xml", &[]),
 ];

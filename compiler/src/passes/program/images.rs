@@ -35,7 +35,7 @@ pub fn loop_over_images(program: &mut Program, options: &Options, _: &mut Diagno
                 out.push(step);
                 continue;
             };
-            if images != run.images || run.shares(&step) {
+            if images != run.images || run.shares(program, &step) {
                 run.close(program, &users, outside, &mut out);
                 run = Run { images, start: i, steps: Vec::new() };
             }
@@ -61,6 +61,7 @@ fn images_of(program: &Program, step: &Step) -> Option<i64> {
         };
         apart &= !uses(access, axis) || whole(access) && is_of_image(access, axis);
         apart &= !bounds.iter().any(|bound| bound.value.uses_axis(axis) || bound.limit.uses_axis(axis));
+        apart &= uses(access, axis) || access.buffer != nest.store.buffer;
         let buffer = program.buffer(access.buffer);
         if buffer.constant().is_some() {
             // Kernels want constants at known places.
@@ -87,6 +88,20 @@ fn image_axis(nest: &Nest) -> Option<usize> {
     (0..nest.maps).find(|axis| *first == Dim::axis(*axis))
 }
 
+fn store_of(step: &Step) -> Option<BufferId> {
+    match &step.kind {
+        StepKind::Nest(nest) => Some(nest.store.buffer),
+        _ => None,
+    }
+}
+
+/// The buffers of which every image reads the same elements.
+fn read_whole(step: &Step) -> impl Iterator<Item = BufferId> {
+    let nest = if let StepKind::Nest(nest) = &step.kind { Some(nest) } else { None };
+    let found = nest.and_then(|nest| Some((nest, image_axis(nest)?)));
+    found.into_iter().flat_map(|(nest, axis)| nest.loads().filter(move |access| !uses(access, axis)).map(|a| a.buffer))
+}
+
 fn uses(access: &Access, axis: usize) -> bool {
     access.index.iter().any(|index| index.uses_axis(axis))
 }
@@ -106,36 +121,45 @@ struct Run {
     steps: Vec<Step>,
 }
 
+/// Steps of a run that are worth a loop.
+struct Handed {
+    range: Range<usize>,
+    /// What they alone use.
+    inner: Vec<BufferId>,
+    /// How many images fit.
+    chunk: i64,
+}
+
 impl Run {
-    /// Whether a step reads for every image what the run computes for a certain one.
-    fn shares(&self, step: &Step) -> bool {
-        let StepKind::Nest(nest) = &step.kind else { return true };
-        let Some(axis) = image_axis(nest) else { return true };
-        nest.loads().any(|access| !uses(access, axis) && self.stores(0..self.steps.len()).any(|id| id == access.buffer))
+    /// Whether a step reads for every image what the run computes for a certain one, or writes what others of the run read so.
+    fn shares(&self, program: &Program, step: &Step) -> bool {
+        let storage = |id: BufferId| program.buffer(id).layout.storage;
+        let read: Vec<BufferId> = read_whole(step).map(storage).collect();
+        let mut written = self.stores(0..self.steps.len()).chain(store_of(step)).map(storage);
+        let own = store_of(step).map(storage);
+        written.any(|id| read.contains(&id))
+            || self.steps.iter().flat_map(read_whole).any(|id| Some(storage(id)) == own)
     }
 
     /// What the steps of a range write.
     fn stores(&self, range: Range<usize>) -> impl Iterator<Item = BufferId> {
-        self.steps.get(range).unwrap_or_default().iter().filter_map(|step| match &step.kind {
-            StepKind::Nest(nest) => Some(nest.store.buffer),
-            _ => None,
-        })
+        self.steps.get(range).unwrap_or_default().iter().filter_map(store_of)
     }
 
     /// Appends the steps. Those from the first to the last that hand on large results become a loop.
     fn close(&mut self, program: &mut Program, users: &Users, outside: &Outside, out: &mut Vec<Step>) {
-        let Some((range, inner)) = self.worthwhile(program, users, outside) else {
+        let Some(Handed { range, inner, chunk }) = self.worthwhile(program, users, outside) else {
             return out.append(&mut self.steps);
         };
         let after = self.steps.split_off(range.end);
         let body = self.steps.split_off(range.start);
         out.append(&mut self.steps);
-        out.push(looped(program, body, &inner, self.images));
+        out.push(looped(program, body, &inner, (self.images, chunk)));
         out.extend(after);
     }
 
-    /// Which steps those are, and one behind them, which takes the last result from the cache; and what they alone use.
-    fn worthwhile(&self, program: &Program, users: &Users, outside: &Outside) -> Option<(Range<usize>, Vec<BufferId>)> {
+    /// Which steps those are, and one behind them, which takes the last result from the cache.
+    fn worthwhile(&self, program: &Program, users: &Users, outside: &Outside) -> Option<Handed> {
         let inner = |range: &Range<usize>| -> Vec<BufferId> {
             let within = |step: &usize| range.contains(&step.wrapping_sub(self.start));
             let is_inner = |id: &BufferId| {
@@ -158,16 +182,16 @@ impl Run {
         })?;
         let range = range.start..(range.end + 1).min(self.steps.len());
         let inner = inner(&range);
-        Some((range, inner))
+        let image = inner.iter().map(elements).max()? / self.images;
+        let fits = |chunk: &i64| self.images % chunk == 0 && chunk.saturating_mul(image) <= CHUNK;
+        let chunk = (1..self.images).rev().find(fits).unwrap_or(1);
+        // Of a prime number of small images there is no part.
+        (chunk.saturating_mul(image) >= CHUNK / 4).then_some(Handed { range, inner, chunk })
     }
 }
 
-/// A loop over the images, as many at a time as fit. The `inner` buffers hold these only.
-fn looped(program: &mut Program, mut body: Vec<Step>, inner: &[BufferId], images: i64) -> Step {
-    let elements = inner.iter().filter_map(|id| program.buffer(*id).len().as_const());
-    let image = elements.max().unwrap_or(0) / images;
-    let fits = |chunk: &i64| images % chunk == 0 && chunk.saturating_mul(image) <= CHUNK;
-    let chunk = (1..images).rev().find(fits).unwrap_or(1);
+/// A loop over the images, `chunk` at a time. The `inner` buffers hold these only.
+fn looped(program: &mut Program, mut body: Vec<Step>, inner: &[BufferId], (images, chunk): (i64, i64)) -> Step {
     let iteration = program.add_size("images", 0, images / chunk - 1);
     let first = Dim::variable(iteration) * &Dim::constant(chunk);
     for step in &mut body {
