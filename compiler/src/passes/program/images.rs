@@ -15,6 +15,8 @@ const LEAST: i64 = 512 * 1024;
 /// Elements that such a result has in one iteration, at most, unless an image has more: the second-level cache. Threads divide
 /// steps of fewer images less well.
 const CHUNK: i64 = 256 * 1024;
+/// Elements that such a result has of one image, at least: kernels in chains take smaller ones some at a time themselves.
+const IMAGE: i64 = 64 * 1024;
 /// Constants of a step, in elements, that are read again in every iteration at no cost; others may be half of what an image
 /// has.
 const CONSTANTS: i64 = 64 * 1024;
@@ -185,8 +187,7 @@ impl Run {
         let image = inner.iter().map(elements).max()? / self.images;
         let fits = |chunk: &i64| self.images % chunk == 0 && chunk.saturating_mul(image) <= CHUNK;
         let chunk = (1..self.images).rev().find(fits).unwrap_or(1);
-        // Of a prime number of small images there is no part.
-        (chunk.saturating_mul(image) >= CHUNK / 4).then_some(Handed { range, inner, chunk })
+        (image >= IMAGE).then_some(Handed { range, inner, chunk })
     }
 }
 
