@@ -32,16 +32,15 @@ pub fn loop_over_images(program: &mut Program, options: &Options, _: &mut Diagno
         let mut out = Vec::with_capacity(steps.len());
         let mut run = Run::default();
         for (i, step) in steps.into_iter().enumerate() {
-            let Some(images) = images_of(program, &step) else {
+            let images = images_of(program, &step);
+            if images != Some(run.images) || run.shares(program, &step) {
                 run.close(program, &users, outside, &mut out);
-                out.push(step);
-                continue;
-            };
-            if images != run.images || run.shares(program, &step) {
-                run.close(program, &users, outside, &mut out);
-                run = Run { images, start: i, steps: Vec::new() };
+                run = Run { images: images.unwrap_or(0), start: i, steps: Vec::new() };
             }
-            run.steps.push(step);
+            match images {
+                Some(_) => run.steps.push(step),
+                None => out.push(step),
+            }
         }
         run.close(program, &users, outside, &mut out);
         out
