@@ -1,5 +1,5 @@
 //! Activation functions of neural networks in `f32`.
-use super::{erf, exp, exp_m1, poly, sigmoid, tanh};
+use super::{erf, exp, exp_m1, poly, sigmoid};
 
 /// max(x, 0); NaN stays NaN.
 #[inline(always)]
@@ -31,11 +31,12 @@ pub fn gelu_erf(x: f32) -> f32 {
     0.5 * x * (1.0 + erf(x * core::f32::consts::FRAC_1_SQRT_2))
 }
 
-/// Its approximation: x/2 * (1 + tanh(sqrt(2/pi) * (x + 0.044715 x^3))).
+/// Its approximation: x/2 * (1 + tanh(sqrt(2/pi) * (x + 0.044715 x^3))), where (1 + tanh(u)) / 2 is the sigmoid of 2u and
+/// loses nothing near -1.
 #[inline(always)]
 #[must_use]
 pub fn gelu_tanh(x: f32) -> f32 {
-    0.5 * x * (1.0 + tanh(0.797_884_6 * (x + 0.044_715 * x * x * x)))
+    x * sigmoid(1.595_769_1 * (x + 0.044_715 * x * x * x))
 }
 
 /// ln(1 + e^x), without overflow, at most 3 ULP off.

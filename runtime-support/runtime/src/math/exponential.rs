@@ -10,6 +10,17 @@ pub(crate) const LN2_LOW: f32 = -2.121_944_4e-4;
 /// Coefficients of q(r) = (e^r - 1 - r) / r^2.
 pub(crate) const REST: [f32; 5] = [0.499_999_94, 0.166_665_2, 0.041_668_408, 0.008_368_914, 0.001_381_418_9];
 
+/// Powers of the square, from the first one on, in the numerator and the denominator of the hyperbolic tangent over x.
+pub(crate) const TANH: [(f32, f32); 4] = [
+    (0.134_467_86, 0.467_801_16),
+    (3.574_301_5e-3, 2.617_476e-2),
+    (2.193_892e-5, 3.415_699e-4),
+    (1.529_215_8e-8, 8.547_575_6e-7),
+];
+
+/// From here on the quotient is at least 1, whatever the rounding; to it the result is limited.
+pub(crate) const TANH_END: f32 = 8.7;
+
 /// The exponent of 1 in a float: `ROUND + BIAS` rounds to an integer n, and leaves the exponent of 2^n in the low bits.
 const BIAS: f32 = 127.0;
 
@@ -106,15 +117,15 @@ pub fn sigmoid(x: f32) -> f32 {
     1.0 / (1.0 + exp_bounded(-x))
 }
 
-/// Hyperbolic tangent, at most 2 ULP off.
+/// Hyperbolic tangent, at most 6 ULP off: `x p(x^2) / q(x^2)`, from [`TANH_END`] on 1.
 #[inline(always)]
 #[must_use]
 pub fn tanh(x: f32) -> f32 {
-    let a = x.abs();
+    let x = if x > TANH_END { TANH_END } else { x };
+    let x = if x < -TANH_END { -TANH_END } else { x };
     let z = x * x;
-    let near = x + x * z * poly!(z, -0.333_332_8, 0.133_314_2, -0.053_737_797, 0.020_632_537, -0.005_697_375_6);
-    // From 20 on it is 1.
-    let b = if a > 20.0 { 20.0 } else { a };
-    let far = 1.0 - 2.0 / (exp_bounded(b + b) + 1.0);
-    (if a < 0.625 { near } else { far }).copysign(x)
+    let [(p1, q1), (p2, q2), (p3, q3), (p4, q4)] = TANH;
+    let y = x * poly!(z, 1.0, p1, p2, p3, p4) / poly!(z, 1.0, q1, q2, q3, q4);
+    let y = if y > 1.0 { 1.0 } else { y };
+    if y < -1.0 { -1.0 } else { y }
 }

@@ -55,7 +55,7 @@ accuracy! {
     log2_accuracy: log2, libm::log2, ALL, 0.51;
     log10_accuracy: log10, libm::log10, ALL, 0.51;
     ln_1p_accuracy: ln_1p, libm::log1p, ALL, 1.0;
-    tanh_accuracy: tanh, libm::tanh, ALL, 2.0;
+    tanh_accuracy: tanh, libm::tanh, ALL, 6.0;
     erf_accuracy: erf, libm::erf, ALL, 2.0;
     sinh_accuracy: sinh, libm::sinh, ALL, 0.6;
     cosh_accuracy: cosh, libm::cosh, ALL, 0.6;
