@@ -219,15 +219,16 @@ impl<'a> Nodes<'a> {
     fn laid_out(&self, i: usize, param: &Param, address: &Dim, inner: &Inner, block: &mut Block) -> Option<Ident> {
         let width = inner.width?;
         let lookup = Lookup::along_row(address, inner.axis, width)?;
-        let (function, read) = lookup.laid_out(width);
+        let read = lookup.reach(width);
         let bytes = block.laid_out + element_bytes(param.element)?;
         if param.is_slice() || read > param.run() || bytes.saturating_mul(width) > short_rows::BYTES {
             return None;
         }
         block.laid_out = bytes;
-        let (name, row, function) = (&param.name, format_ident!("{}_{i}", param.name), format_ident!("{function}"));
-        let (start, [read, width]) = (self.scope.index(&lookup.start), [read, width].map(Literal::usize_unsuffixed));
-        block.before.extend(quote!(let #row = rt::nest::#function::<_, #read, #width>(#name.row::<#read>(#start));));
+        let (name, row) = (&param.name, format_ident!("{}_{i}", param.name));
+        let (start, read) = (self.scope.index(&lookup.start), Literal::usize_unsuffixed(read));
+        let all = lookup.laid_out(width, &quote!(#name.row::<#read>(#start)));
+        block.before.extend(quote!(let #row = #all;));
         Some(row)
     }
 

@@ -10,6 +10,8 @@ use crate::dim::{Atom, Dim};
 use crate::plan::element_bytes;
 use crate::program::Program;
 use crate::program::nest::Scalar;
+use proc_macro2::{Literal, TokenStream};
+use quote::quote;
 
 /// Longest row that is short: the compiler unrolls loops over these, and then gathers elements of many rows at once.
 const SHORT: i64 = 48;
@@ -27,19 +29,21 @@ pub struct Lookup {
     /// Elements of the short row, or how often each is read.
     by: usize,
     repeats: bool,
+    /// Elements from one that is read to the next.
+    step: usize,
 }
 
 impl Lookup {
     /// The lookup behind an address along `axis`.
     fn of(address: &Dim, axis: usize) -> Option<Self> {
-        let mut found = None;
-        address.for_each_atom(&mut |atom| match atom {
-            Atom::Mod(of, by) if **of == Dim::axis(axis) => found = Some((true, by.as_usize())),
-            Atom::FloorDiv(of, by) if **of == Dim::axis(axis) => found = Some((false, by.as_usize())),
-            _ => {}
-        });
-        let (repeats, by) = found?;
-        let lookup = Lookup { start: Dim::constant(0), by: by.filter(|by| *by > 1)?, repeats };
+        let along = |(product, step): &(Vec<Atom>, i64)| match product.as_slice() {
+            [Atom::Mod(of, by)] if **of == Dim::axis(axis) => Some((true, by.as_usize()?, *step)),
+            [Atom::FloorDiv(of, by)] if **of == Dim::axis(axis) => Some((false, by.as_usize()?, *step)),
+            _ => None,
+        };
+        let (repeats, by, step) = address.parts().0.iter().find_map(along)?;
+        let step = usize::try_from(step).ok().filter(|step| *step == 1 || *step > 1 && !repeats && by > 1)?;
+        let lookup = Lookup { start: Dim::constant(0), by, repeats, step };
         let start = address.clone() - &lookup.along(axis);
         (!start.uses_axis(axis)).then_some(Lookup { start, ..lookup })
     }
@@ -53,13 +57,34 @@ impl Lookup {
     /// What changes along the row.
     fn along(&self, axis: usize) -> Dim {
         let by = Dim::constant(self.by as i64);
-        if self.repeats { Dim::axis(axis).modulo(&by) } else { Dim::axis(axis).floor_div(&by) }
+        if self.repeats { Dim::axis(axis).modulo(&by) } else { Dim::axis(axis).floor_div(&by) * self.step as i64 }
     }
 
-    /// The function of the runtime that lays it out, and how many elements it reads for a row.
-    pub fn laid_out(&self, width: usize) -> (&'static str, usize) {
-        if self.repeats { ("repeat", self.by) } else { ("spread", width / self.by) }
+    /// Elements of which it reads some for a row.
+    pub fn reach(&self, width: usize) -> usize {
+        if self.repeats { self.by } else { reach(width / self.by, self.step) }
     }
+
+    /// The call of the runtime's function that lays `elements` out for a row.
+    pub fn laid_out(&self, width: usize, elements: &TokenStream) -> TokenStream {
+        let [read, step] = [self.reach(width), self.step].map(Literal::usize_unsuffixed);
+        let width = Literal::usize_unsuffixed(width);
+        match (self.repeats, self.step) {
+            (true, _) => quote!(rt::nest::repeat::<_, #read, #width>(#elements)),
+            (false, 1) => quote!(rt::nest::spread::<_, #read, #width>(#elements)),
+            (false, _) => quote!(rt::nest::spread_every::<_, #read, #width, #step>(#elements)),
+        }
+    }
+}
+
+/// Elements from the first to the last of so many at a distance.
+fn reach(count: usize, step: usize) -> usize {
+    count.saturating_sub(1).saturating_mul(step).saturating_add(1)
+}
+
+/// How many elements at a distance have this reach, at most.
+fn rows_of(reach: usize, step: usize) -> usize {
+    reach.checked_sub(1).map_or(0, |last| last / step.max(1) + 1)
 }
 
 /// Splits long rows along which something is looked up into shorter ones, for which it can be laid out.
@@ -83,7 +108,7 @@ pub fn shorten(physical: &mut Physical) {
         if let (Scalar::Load { access, .. }, Some(lookup)) = (node, lookup)
             && let Some(address) = access.index.first_mut()
         {
-            let before = if lookup.repeats { 0 } else { block / lookup.by };
+            let before = if lookup.repeats { 0 } else { block / lookup.by * lookup.step };
             *address = lookup.along(axis) + &lookup.start + &(blocks.clone() * before as i64);
         }
     }
@@ -98,8 +123,8 @@ enum Walk {
     Stays,
     /// Through the same short row again and again.
     Repeats,
-    /// From row to row.
-    Steps,
+    /// So many elements from row to row.
+    Steps(usize),
 }
 
 /// The axes of rows and of their elements.
@@ -116,7 +141,7 @@ impl Axes {
             (rows, 1) if rows == self.width => Some(Walk::Through),
             (0, 0) => Some(Walk::Stays),
             (0, 1) => Some(Walk::Repeats),
-            (1, 0) => Some(Walk::Steps),
+            (step, 0) => Some(Walk::Steps(usize::try_from(step).ok()?)),
             _ => None,
         }
     }
@@ -145,7 +170,7 @@ pub fn join(program: &Program, views: &Views, physical: &mut Physical) {
         for address in &mut access.index {
             *address = match axes.walk(address) {
                 Some(Walk::Repeats) => with_axis(address, axes.elements, &element),
-                Some(Walk::Steps) => with_axis(address, axes.rows, &row),
+                Some(Walk::Steps(_)) => with_axis(address, axes.rows, &row),
                 _ => with_axis(address, axes.rows, &none),
             };
         }
@@ -185,8 +210,9 @@ fn joinable(program: &Program, views: &Views, physical: &Physical) -> Option<(Ax
                     _ if param.written => return None,
                     walk => {
                         bytes += element_bytes(program.buffer(access.buffer).element)?;
-                        let rows = param.run().saturating_mul(axes.length());
-                        run = if walk == Walk::Steps { run.min(rows) } else { run };
+                        if let Walk::Steps(step) = walk {
+                            run = run.min(rows_of(param.run(), step).saturating_mul(axes.length()));
+                        }
                         if walk == Walk::Repeats && param.run() < axes.length() {
                             return None;
                         }

@@ -39,12 +39,19 @@ pub fn repeat<T: Pod, const N: usize, const M: usize>(row: &[T; N]) -> [T; M] {
 #[inline(always)]
 #[must_use]
 pub fn spread<T: Pod, const N: usize, const M: usize>(elements: &[T; N]) -> [T; M] {
-    const { assert!(M.is_multiple_of(N)) };
-    let mut all = [T::ZERO; M];
-    for (part, element) in all.chunks_exact_mut(M / N).zip(elements) {
+    spread_every::<T, N, M, 1>(elements)
+}
+
+/// Of `N` elements every one at a distance of `STEP`, the last one among them, as often as fills `M`.
+#[inline(always)]
+#[must_use]
+pub fn spread_every<T: Pod, const N: usize, const M: usize, const STEP: usize>(elements: &[T; N]) -> [T; M] {
+    const { assert!(STEP > 0 && N % STEP == 1 % STEP && M.is_multiple_of(N.div_ceil(STEP))) };
+    let (mut all, times) = ([T::ZERO; M], const { M / N.div_ceil(STEP) });
+    for (part, element) in all.chunks_exact_mut(times).zip(elements.iter().step_by(STEP)) {
         part.fill(*element);
         // Else many long parts are written at once, their elements scattered.
-        if M / N > 8 {
+        if times > 8 {
             compiler_fence(Ordering::SeqCst);
         }
     }

@@ -7,6 +7,7 @@ pub(crate) mod cuts;
 mod driver;
 mod epilogue;
 mod fold;
+mod held;
 pub(crate) mod job;
 pub(crate) mod kernel;
 pub(crate) mod kernels;

@@ -1,10 +1,12 @@
 //! Convolutions with no more columns than a wide vector holds, as of narrow groups: line by line, because tiles of so few
 //! products wait for the addresses of their rows, and most of these have taps in the padding.
+mod planes;
+
 use super::fold::{FoldKernel, Folded};
 use super::job::{Job, offset};
 use super::kernel::LINE;
 use super::line::{self, Lines};
-use super::narrow_kernel::{self, COPY, NarrowArgs, NarrowCopy, Tiling, row};
+use super::narrow_kernel::{self, COPY, Kernel, NarrowArgs, NarrowCopy, NarrowKernel, Tiling, row};
 use super::parts::{Parts, Shared};
 use super::planar_kernel::{self, Shape};
 use super::results::Results;
@@ -19,7 +21,7 @@ use core::ptr::{null, null_mut};
 /// Fewest channels: a copy of fewer would be gaps.
 const LEAST_DEPTH: usize = 8;
 /// Most rows of a window: those of volumes are many.
-const MOST_TAPS: usize = 25;
+pub(super) const MOST_TAPS: usize = 25;
 /// Outputs of a kernel, at most.
 const MOST_OUTPUTS: usize = 64;
 /// Outputs of a kernel for which the window is copied, at most.
@@ -123,11 +125,19 @@ impl Narrow {
             // SAFETY: promised by the caller.
             let weights = unsafe { self.weights(c, job.w, &mut folded) };
             let lines = floor_div_usize(rows.start, length)..floor_div_usize(rows.end, length);
+            let (kernel, copy) = match weights.kernel.kernel {
+                Kernel::Columns(kernel, copy) => (kernel, copy),
+                Kernel::Planes(kernel) => {
+                    // SAFETY: promised by the caller.
+                    unsafe { self.planes(&job, (kernel, &weights), &mut table, (lines, cx.is_back()), then) };
+                    continue;
+                }
+            };
             for i in 0..lines.len() {
                 let number = at(&lines, i);
                 let line = table.line(c, &self.lines, number);
                 // SAFETY: promised by the caller.
-                unsafe { self.compute(&job, &weights, (line, number * length), then) };
+                unsafe { self.compute(&job, (kernel, copy, &weights), (line, number * length), then) };
             }
         }
     }
@@ -145,19 +155,10 @@ impl Narrow {
         }
     }
 
-    /// One line, then the closure on it where it lies.
-    ///
-    /// # Safety
-    /// As `parts`.
-    unsafe fn compute(
-        &self,
-        job: &Job<'_>,
-        weights: &Weights,
-        (line, first_row): (&Line, usize),
-        then: Option<Then<'_>>,
-    ) {
-        let (c, axis, rows) = (job.c, self.lines.axis(job.c), weights.kernel.outputs);
-        let mut to = Results {
+    /// The arguments of kernels for a line, from the first output on.
+    fn args<'l>(&self, job: &Job<'_>, weights: &Weights, line: &'l Line) -> NarrowArgs<'l> {
+        let (c, axis) = (job.c, self.lines.axis(job.c));
+        let to = Results {
             out: job.out.wrapping_add(line.out),
             out_step: axis.out,
             bias: job.bias,
@@ -166,48 +167,58 @@ impl Narrow {
             clamp: job.clamp,
             cols: c.cols,
         };
-        let (mut done, mut old) = (0, [MaybeUninit::uninit(); MOST_OUTPUTS * LINE]);
-        let last = axis.extent.saturating_sub(rows);
+        NarrowArgs {
+            taps: line.taps(),
+            a: job.a.wrapping_offset(line.a),
+            pixel: c.taps[3].a,
+            stride: self.lines.stride,
+            first: self.lines.first,
+            limit: self.lines.limit,
+            depth: c.depth,
+            window: c.taps[3].extent,
+            w: weights.w,
+            width: weights.width,
+            copy: null(),
+            sums: (null(), null_mut()),
+            to,
+            start: 0,
+            outputs: axis.extent,
+        }
+    }
+
+    /// One line, then the closure on it where it lies.
+    ///
+    /// # Safety
+    /// As `parts`.
+    unsafe fn compute(
+        &self,
+        job: &Job<'_>,
+        (kernel, copy, weights): (NarrowKernel, NarrowCopy, &Weights),
+        (line, first_row): (&Line, usize),
+        then: Option<Then<'_>>,
+    ) {
+        let (mut args, rows) = (self.args(job, weights, line), weights.kernel.outputs);
+        let (mut done, mut old, extent) = (0, [MaybeUninit::uninit(); MOST_OUTPUTS * LINE], args.outputs);
+        let last = extent.saturating_sub(rows);
         if job.in_place {
             // SAFETY: these are the rows of the last outputs.
-            unsafe { save(&to, last..axis.extent, &mut old) };
+            unsafe { save(&args.to, last..extent, &mut old) };
         }
-        while done < axis.extent {
+        while done < extent {
             // The last outputs overlap those before them, which are not residuals any more.
             let start = done.min(last);
             if job.in_place && start < done {
-                to.residual = old.as_ptr().cast::<f32>().wrapping_sub(start * c.cols);
-                to.residual_step = c.cols;
+                args.to.residual = old.as_ptr().cast::<f32>().wrapping_sub(start * args.to.cols);
+                args.to.residual_step = args.to.cols;
             }
-            let args = NarrowArgs {
-                taps: line.taps(),
-                a: job.a.wrapping_offset(line.a),
-                pixel: c.taps[3].a,
-                stride: self.lines.stride,
-                first: self.lines.first,
-                limit: self.lines.limit,
-                depth: c.depth,
-                window: c.taps[3].extent,
-                w: weights.w,
-                width: weights.width,
-                copy: null(),
-                sums: (null(), null_mut()),
-                to,
-                start,
-                outputs: axis.extent - start,
-            };
+            (args.start, args.outputs) = (start, extent - start);
             // SAFETY: promised by the caller; there are as many outputs.
-            unsafe {
-                match weights.kernel.copy {
-                    Some(copy) => by_parts(copy, &weights.kernel, &args),
-                    None => (weights.kernel.kernel)(&args),
-                }
-            }
+            unsafe { by_parts((kernel, copy), rows, &args) };
             done += rows;
         }
         if let Some(then) = then {
             // SAFETY: inside the result, which is borrowed.
-            unsafe { job.show(then, (first_row, 0), &to, axis.extent) };
+            unsafe { job.show(then, (first_row, 0), &args.to, extent) };
         }
     }
 }
@@ -218,11 +229,11 @@ impl Narrow {
 /// As [`NarrowKernel`](narrow_kernel::NarrowKernel) and [`NarrowCopy`].
 // A frame of its own: kernels of planes have their own room.
 #[inline(never)]
-unsafe fn by_parts(copy: NarrowCopy, kernel: &Tiling, args: &NarrowArgs<'_>) {
+unsafe fn by_parts((kernel, copy): (NarrowKernel, NarrowCopy), outputs: usize, args: &NarrowArgs<'_>) {
     let (mut room, mut sums) =
         ([MaybeUninit::<f32>::uninit(); COPY], [MaybeUninit::<f32>::uninit(); MOST_COPIED * LINE]);
     let (room, sums) = (room.as_mut_ptr().cast::<f32>(), sums.as_mut_ptr().cast::<f32>());
-    let (pixels, row) = row(kernel.outputs, args.stride, (args.window, args.depth));
+    let (pixels, row) = row(outputs, args.stride, (args.window, args.depth));
     let together = together(args.taps.len(), row);
     let (mut rest, mut from) = (args.taps, null());
     loop {
@@ -232,7 +243,7 @@ unsafe fn by_parts(copy: NarrowCopy, kernel: &Tiling, args: &NarrowArgs<'_>) {
         // SAFETY: promised by the caller; there is room for these rows, and for the sums of all outputs.
         unsafe {
             copy(&part, pixels, room);
-            (kernel.kernel)(&part);
+            kernel(&part);
         }
         if others.is_empty() {
             return;
@@ -354,7 +365,7 @@ mod tests {
             let c = convolution(&mut r, (groups, h, w));
             let (m, n) = (c.m(), groups * c.cols);
             let (mut a, mut weights) = (r.floats(h * w * groups * c.depth), r.floats(groups * c.batches[1].w));
-            if Narrow::of(&c, Isa::Avx512).is_some_and(|narrow| narrow.whole.copy.is_none()) {
+            if Narrow::of(&c, Isa::Avx512).is_some_and(|narrow| matches!(narrow.whole.kernel, Kernel::Planes(_))) {
                 // Kernels of planes sum in another order: these sums are exact.
                 a.iter_mut().chain(&mut weights).for_each(|x| *x = (*x * 8.0).round() / 8.0);
                 planar[c.rows[1].a as usize / c.taps[3].a as usize - 1] += 1;

@@ -13,6 +13,7 @@
 use super::fold::{FoldKernel, WINDOW, first_of_group};
 use super::kernel::LINE;
 use super::line::TapAt;
+use super::planar_kernel::PlanarKernel;
 use super::results::Results;
 use crate::isa::Isa;
 use crate::math::ceil_div_usize;
@@ -45,7 +46,7 @@ pub(super) struct NarrowArgs<'a> {
     pub w: *const f32,
     /// Channels of a group, for a kernel of groups.
     pub width: usize,
-    /// The rows of the window for these outputs, as [`NarrowCopy`] leaves them; kernels of planes copy for themselves.
+    /// The rows of the window for these outputs, as [`NarrowCopy`] leaves them; null for kernels of planes.
     pub copy: *const f32,
     /// [`LINE`] sums of every output to begin with, or null, and where sums go instead of the result, or null.
     pub sums: (*const f32, *mut f32),
@@ -71,9 +72,16 @@ pub(super) type NarrowCopy = unsafe fn(&NarrowArgs<'_>, usize, *mut f32);
 pub(super) struct Tiling {
     /// How many outputs it computes.
     pub outputs: usize,
-    pub kernel: NarrowKernel,
-    /// Copies the window for it, if it does not do so itself.
-    pub copy: Option<NarrowCopy>,
+    pub kernel: Kernel,
+}
+
+/// What vectors of a kernel hold.
+#[derive(Clone, Copy)]
+pub(super) enum Kernel {
+    /// Columns; the window is copied for it.
+    Columns(NarrowKernel, NarrowCopy),
+    /// Pixels.
+    Planes(PlanarKernel),
 }
 
 /// How many outputs kernels compute, and the kernels, by stride 1 and 2.
@@ -107,8 +115,7 @@ impl NarrowSet {
         let fitting = kernels.get(stride.checked_sub(1)?)?.iter().filter(|(rows, _)| *rows <= outputs && fits(*rows));
         let tiling = |(outputs, kernel): &(usize, NarrowKernel)| Tiling {
             outputs: *outputs,
-            kernel: *kernel,
-            copy: Some(self.copy),
+            kernel: Kernel::Columns(*kernel, self.copy),
         };
         fitting.map(|kernel| (time(kernel.0), tiling(kernel))).min_by_key(|(time, _)| *time)
     }

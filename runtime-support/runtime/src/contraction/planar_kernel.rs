@@ -1,7 +1,8 @@
 //! Micro-kernels for lines of convolutions with so few columns that vectors of these would be mostly empty: vectors hold pixels, and
 //! weights are broadcast.
 //!
-//! What a tile reads is copied plane by plane, with zeros for padding. [`LINE`] channels of all taps are summed after the other.
+//! The lines that a tile reads are copied plane by plane, with zeros for padding. [`LINE`] channels of all taps are summed after the
+//! other.
 // Register tiles are indexed by constants: iterators over several of them at once hide that.
 #![allow(clippy::needless_range_loop)]
 // Other targets have none of these kernels.
@@ -10,8 +11,9 @@
     allow(dead_code, unused_macros)
 )]
 
+use super::held::{Held, Lines, pitch, places};
 use super::kernel::LINE;
-use super::narrow_kernel::{NarrowArgs, NarrowKernel, Tiling};
+use super::narrow_kernel::{Kernel, NarrowArgs, Tiling};
 use super::results::Results;
 use crate::isa::Isa;
 use crate::math::ceil_div_usize;
@@ -19,14 +21,18 @@ use crate::simd::{Simd, WithSimd};
 use crate::transpose::{SQUARE, square};
 use core::mem::MaybeUninit;
 
-/// Floats of the copy: nine rows of a window of nine, for two vectors of outputs.
-const COPY: usize = 9 * LINE * 40;
+/// Floats of the sums of a kernel, squares of them, and one more vector or more.
+const SUMS: usize = 9 * 4 * LINE;
+
+/// # Safety
+/// As [`NarrowKernel`](super::narrow_kernel::NarrowKernel); lines of the same data are held, or none.
+pub(super) type PlanarKernel = unsafe fn(&NarrowArgs<'_>, &mut Held);
 
 /// A kernel for so many outputs, and columns at most.
 pub(super) struct Planar {
     cols: usize,
     outputs: usize,
-    kernel: NarrowKernel,
+    kernel: PlanarKernel,
 }
 
 /// What decides how long a line takes.
@@ -44,47 +50,43 @@ pub(super) struct Shape {
 
 /// The kernel with which a line takes least time, and this time: products of vectors for each of a sum.
 pub(super) fn choose(isa: Isa, shape: Shape) -> Option<(usize, Tiling)> {
-    let fits = |kernel: &&Planar| kernel.cols >= shape.cols && kernel.length(shape) <= COPY;
-    let tiling = |planar: &Planar| Tiling { outputs: planar.outputs, kernel: planar.kernel, copy: None };
+    let fits = |kernel: &&Planar| kernel.cols >= shape.cols && kernel.places(shape) >= shape.taps;
+    let tiling = |planar: &Planar| Tiling { outputs: planar.outputs, kernel: Kernel::Planes(planar.kernel) };
     let fitting = of(isa).iter().filter(fits).map(|kernel| (kernel.time(shape), tiling(kernel)));
     fitting.min_by_key(|(time, _)| *time)
 }
 
 impl Planar {
-    /// Floats of the copy.
-    fn length(&self, shape: Shape) -> usize {
-        let planes = shape.depth.min(LINE).saturating_mul(shape.stride).saturating_mul(shape.taps);
-        pitch(self.outputs, shape.window, shape.stride).saturating_mul(planes)
+    /// Lines for which there is room.
+    fn places(&self, shape: Shape) -> usize {
+        places(pitch(self.outputs, shape.window, shape.stride), shape.stride, shape.depth)
     }
 
     fn time(&self, shape: Shape) -> usize {
         let vectors = self.outputs / LINE;
         // Fewer sums wait for each other.
-        let products = (self.cols * vectors).max(8) + vectors;
+        let step = (self.cols * vectors).max(8) + vectors;
         // Squares of pixels and channels are transposed, and what is left is copied one by one.
         let pixels = pitch(self.outputs, shape.window, shape.stride).saturating_mul(shape.stride);
         let cycles = pixels.saturating_mul(if shape.depth < SQUARE { 24 } else { 6 });
-        let copy = ceil_div_usize(cycles, shape.window.saturating_mul(LINE).max(1));
+        // Neighbours read the same lines, but for new ones, unless there is no room for all channels of them.
+        let all = shape.taps.saturating_mul(ceil_div_usize(shape.depth, LINE));
+        let new = if self.places(shape) < all { shape.taps } else { shape.stride.min(shape.taps) };
+        let products = shape.window.saturating_mul(LINE).saturating_mul(shape.taps);
+        let copy = ceil_div_usize(cycles.saturating_mul(new), products.max(1));
         let sum = shape.taps.saturating_mul(shape.window).saturating_mul(shape.depth);
         let finish = ceil_div_usize(self.outputs * 8, sum.max(1));
-        ceil_div_usize(shape.outputs, self.outputs).saturating_mul(products + copy + finish)
+        ceil_div_usize(shape.outputs, self.outputs).saturating_mul(step + copy + finish)
     }
-}
-
-/// Pixels from one plane of the copy to the next: of each channel, those that begin with pixel 0, 1, .. of a stride are planes.
-#[inline(always)]
-fn pitch(outputs: usize, window: usize, stride: usize) -> usize {
-    ceil_div_usize(outputs.saturating_add(ceil_div_usize(window, stride)), SQUARE) * SQUARE
 }
 
 /// NV vectors of outputs, NC columns.
 ///
 /// # Safety
-/// As [`NarrowKernel`]; the caller is compiled for the instruction set of `S`, and the copy fits.
+/// As [`PlanarKernel`]; the caller is compiled for the instruction set of `S`, and there are places for all lines.
 #[inline(always)]
-unsafe fn outputs<S: Simd, const NV: usize, const NC: usize>(s: S, args: &NarrowArgs<'_>) {
-    let mut copy = [MaybeUninit::<f32>::uninit(); COPY];
-    let copy = copy.as_mut_ptr().cast::<f32>();
+unsafe fn outputs<S: Simd, const NV: usize, const NC: usize>(s: S, args: &NarrowArgs<'_>, held: &mut Held) {
+    const { assert!((NC.div_ceil(SQUARE) * SQUARE + 1) * NV * S::LANES <= SUMS) };
     let (stride, outputs) = (args.stride, NV * S::LANES);
     let (pitch, count) = (pitch(outputs, args.window, stride), args.outputs.min(outputs));
     let (mut acc, mut channel) = ([[s.splat(0.0); NV]; NC], 0);
@@ -92,9 +94,8 @@ unsafe fn outputs<S: Simd, const NV: usize, const NC: usize>(s: S, args: &Narrow
     unsafe {
         while channel < args.depth {
             let len = LINE.min(args.depth - channel);
-            s.apart(Copied { args, to: copy, pitch, count, channels: (channel, len) });
-            let mut row = copy.cast_const();
-            for tap in args.taps {
+            let lines = s.apart(Lines { args, held, pitch, count, channels: (channel, len) });
+            for (tap, mut row) in args.taps.iter().zip(lines) {
                 for phase in 0..stride {
                     // A step that is no constant could panic.
                     let (mut t, mut pixels) = (phase, row);
@@ -108,14 +109,16 @@ unsafe fn outputs<S: Simd, const NV: usize, const NC: usize>(s: S, args: &Narrow
             }
             channel += len;
         }
-        // Nobody reads the copy any more. Squares of the sums, from every output on, are read whole.
+        let mut sums = [MaybeUninit::<f32>::uninit(); SUMS];
+        let sums = sums.as_mut_ptr().cast::<f32>();
+        // Squares of the sums, from every output on, are read whole.
         for j in 0..ceil_div_usize(NC, SQUARE) * SQUARE + 1 {
             for v in 0..NV {
-                let sums = if j < NC { acc[j][v] } else { s.splat(0.0) };
-                s.store(copy.wrapping_add((j * NV + v) * S::LANES), sums);
+                let sum = if j < NC { acc[j][v] } else { s.splat(0.0) };
+                s.store(sums.wrapping_add((j * NV + v) * S::LANES), sum);
             }
         }
-        s.apart(Sums { from: copy, pitch: NV * S::LANES, to: args.to, start: args.start, count });
+        s.apart(Sums { from: sums, pitch: NV * S::LANES, to: args.to, start: args.start, count });
     }
 }
 
@@ -143,95 +146,6 @@ unsafe fn products<S: Simd, const NV: usize, const NC: usize>(
             }
         }
         (row, w) = (row.wrapping_add(pitch), w.wrapping_add(LINE));
-    }
-}
-
-/// The copy of some channels of the pixels of all rows of the window, once for all kernels of an instruction set. Whoever makes it
-/// promises that they are valid where they are not in the padding, and that there is room for them.
-struct Copied<'t> {
-    args: &'t NarrowArgs<'t>,
-    to: *mut f32,
-    pitch: usize,
-    /// Outputs that exist.
-    count: usize,
-    /// The first channel, and how many.
-    channels: (usize, usize),
-}
-
-impl WithSimd for Copied<'_> {
-    type Output = ();
-    #[inline(always)]
-    fn run<S: Simd>(self, s: S) {
-        let (args, stride, mut to) = (self.args, self.args.stride, self.to);
-        let low = args.first.wrapping_add((args.start * stride) as isize);
-        // `clamp` could panic.
-        let inside = |at: isize| at.max(0).min(((self.count - 1) * stride + args.window) as isize) as usize;
-        let (first, end) = (inside(low.saturating_neg()), inside(args.limit.wrapping_sub(low)));
-        let start = ((args.start * stride) as isize).wrapping_mul(args.pixel);
-        for tap in args.taps {
-            let a = args.a.wrapping_offset(tap.at.wrapping_add(start)).wrapping_add(self.channels.0);
-            for phase in 0..stride {
-                let of_phase = |pixel: usize| ceil_div_usize(pixel.saturating_sub(phase), stride);
-                let pixels = (of_phase(first), of_phase(end.max(first)));
-                // SAFETY: promised by whoever made this.
-                unsafe { self.line(s, a.wrapping_offset(phase as isize * args.pixel), to, pixels) };
-                to = to.wrapping_add(self.channels.1 * self.pitch);
-            }
-        }
-    }
-}
-
-impl Copied<'_> {
-    /// Elements from a pixel of a plane to the next.
-    #[inline(always)]
-    fn distance(&self) -> usize {
-        self.args.pixel as usize * self.args.stride
-    }
-
-    /// Pixels `first..end` of a line, of which outputs take each first, or each second, and zeros around them.
-    ///
-    /// # Safety
-    /// As of the whole copy.
-    #[inline(always)]
-    unsafe fn line<S: Simd>(&self, s: S, a: *const f32, to: *mut f32, (first, end): (usize, usize)) {
-        let (pixel, pitch, len) = (self.distance(), self.pitch, self.channels.1);
-        // SAFETY: promised by whoever made this: planes are longer than a vector. What zeros are too many is written next.
-        unsafe {
-            for channel in 0..len {
-                let plane = to.wrapping_add(channel * pitch);
-                for p in (0..first).step_by(S::LANES).chain((end..pitch).step_by(S::LANES)) {
-                    s.store(plane.wrapping_add(p.min(pitch - S::LANES)), s.splat(0.0));
-                }
-            }
-            if end - first >= SQUARE && len >= SQUARE {
-                return self.squares(a, to, (first, end));
-            }
-            for channel in 0..len {
-                for p in first..end {
-                    *to.wrapping_add(channel * pitch + p) = *a.wrapping_add(p * pixel + channel);
-                }
-            }
-        }
-    }
-
-    /// The same pixels in squares, of which the last overlap those before them.
-    ///
-    /// # Safety
-    /// As `line`; there are enough for a square.
-    #[inline(always)]
-    unsafe fn squares(&self, a: *const f32, to: *mut f32, (first, end): (usize, usize)) {
-        let (pixel, pitch, len) = (self.distance(), self.pitch, self.channels.1);
-        for p in (first..end).step_by(SQUARE) {
-            let p = p.min(end - SQUARE);
-            for channel in (0..len).step_by(SQUARE) {
-                let channel = channel.min(len - SQUARE);
-                let (from, to) = (a.wrapping_add(p * pixel + channel), to.wrapping_add(channel * pitch + p));
-                // SAFETY: promised by the caller.
-                unsafe {
-                    square(from, pixel, to, pitch);
-                }
-            }
-        }
     }
 }
 
@@ -292,11 +206,11 @@ macro_rules! kernels {
     ($name:ident, $token:expr, $lanes:literal, $attribute:meta, $($columns:literal: $($vectors:literal)*);*) => {
         static $name: &[Planar] = &[$($({
             /// # Safety
-            /// As [`NarrowKernel`].
+            /// As [`PlanarKernel`].
             #[$attribute]
-            unsafe fn kernel(args: &NarrowArgs<'_>) {
+            unsafe fn kernel(args: &NarrowArgs<'_>, held: &mut Held) {
                 // SAFETY: promised by the caller; this function has the target features.
-                unsafe { outputs::<_, $vectors, $columns>($token, args) }
+                unsafe { outputs::<_, $vectors, $columns>($token, args, held) }
             }
             Planar { cols: $columns, outputs: $vectors * $lanes, kernel }
         }),*),*];

@@ -36,7 +36,7 @@ pub fn gelu_erf(x: f32) -> f32 {
 #[inline(always)]
 #[must_use]
 pub fn gelu_tanh(x: f32) -> f32 {
-    x * sigmoid(1.595_769_1 * (x + 0.044_715 * x * x * x))
+    x * sigmoid(1.595_769 * (x + 0.044_715 * x * x * x))
 }
 
 /// ln(1 + e^x), without overflow, at most 3 ULP off.
