@@ -19,6 +19,8 @@ const PLACES: usize = 32;
 /// Copies of lines of the same data, from the same output on.
 pub(super) struct Held {
     copy: [MaybeUninit<f32>; COPY],
+    /// Where the rows of the window are that were asked for last.
+    pub lines: [*const f32; MOST_TAPS],
     places: usize,
     /// Where the pixels of the line in every place come from, or null, and when they were read.
     from: [*const f32; PLACES],
@@ -39,44 +41,23 @@ pub(super) fn pitch(outputs: usize, window: usize, stride: usize) -> usize {
 }
 
 impl Held {
-    /// No lines yet, in so many places: more than a window reads only take time.
+    /// No lines yet, in so many places: more than a window reads only take time. Without places every line is copied again.
     #[inline(always)]
     pub fn new(places: usize) -> Self {
-        let (from, read) = ([null(); PLACES], [0; PLACES]);
-        Held { copy: [MaybeUninit::uninit(); COPY], places, from, read, now: 0 }
+        let (copy, lines) = ([MaybeUninit::uninit(); COPY], [null(); MOST_TAPS]);
+        Held { copy, lines, places, from: [null(); PLACES], read: [0; PLACES], now: 0 }
     }
 
     /// Other lines follow, or others of their outputs.
     pub fn forget(&mut self) {
         self.from = [null(); PLACES];
     }
-
-    /// The places of some lines, and whether a line is to be copied there: what was read least lately makes way.
-    #[inline(always)]
-    fn find(&mut self, lines: &[*const f32]) -> [(u8, bool); MOST_TAPS] {
-        self.now = self.now.wrapping_add(1);
-        let mut found = [(u8::MAX, false); MOST_TAPS];
-        for (line, found) in lines.iter().zip(&mut found) {
-            let held = self.from.iter().zip(&mut self.read).take(self.places).enumerate();
-            for (place, (_, read)) in held.filter(|(_, (from, _))| *from == line) {
-                (*found, *read) = ((place as u8, false), self.now);
-            }
-        }
-        for (line, found) in lines.iter().zip(&mut found).filter(|(_, found)| found.0 == u8::MAX) {
-            let held = self.from.iter_mut().zip(&mut self.read).take(self.places).enumerate();
-            if let Some((place, (from, read))) = held.min_by_key(|(_, (_, read))| **read) {
-                (*found, *from, *read) = ((place as u8, true), *line, self.now);
-            }
-        }
-        found
-    }
 }
 
-/// Some channels of the pixels of all rows of the window: gives the copies, once for all kernels of an instruction set. Whoever
-/// makes it promises that the pixels are valid where they are not in the padding, and that there are places for so many rows.
+/// Some channels of the pixels of all rows of the window.
+#[derive(Clone, Copy)]
 pub(super) struct Lines<'t> {
     pub args: &'t NarrowArgs<'t>,
-    pub held: &'t mut Held,
     pub pitch: usize,
     /// Outputs that exist.
     pub count: usize,
@@ -84,29 +65,45 @@ pub(super) struct Lines<'t> {
     pub channels: (usize, usize),
 }
 
-impl WithSimd for Lines<'_> {
-    type Output = [*const f32; MOST_TAPS];
+/// Sees to it that they are held, once for all kernels of an instruction set. Whoever makes it promises that the pixels are valid
+/// where they are not in the padding, and that there is room for so many rows.
+pub(super) struct Hold<'t> {
+    pub lines: Lines<'t>,
+    pub held: &'t mut Held,
+}
+
+impl WithSimd for Hold<'_> {
+    type Output = ();
 
     #[inline(always)]
-    fn run<S: Simd>(self, s: S) -> [*const f32; MOST_TAPS] {
-        let args = self.args;
+    fn run<S: Simd>(self, s: S) {
+        let Held { copy, lines, places, from, read, now } = self.held;
+        let (copy, args) = (copy.as_mut_ptr().cast::<f32>(), self.lines.args);
+        let size = self.lines.pitch * args.stride * args.depth.min(LINE);
         let start = ((args.start * args.stride) as isize).wrapping_mul(args.pixel);
-        let mut lines = [null(); MOST_TAPS];
-        for (tap, line) in args.taps.iter().zip(&mut lines) {
-            *line = args.a.wrapping_offset(tap.at.wrapping_add(start)).wrapping_add(self.channels.0);
-        }
-        let size = self.pitch * args.stride * args.depth.min(LINE);
-        let found = self.held.find(lines.get(..args.taps.len()).unwrap_or_default());
-        let copy = self.held.copy.as_mut_ptr().cast::<f32>();
-        for (line, (place, is_new)) in lines.iter_mut().zip(found).take(args.taps.len()) {
-            let to = copy.wrapping_add(usize::from(place) * size);
-            if is_new {
+        let first = args.a.wrapping_offset(start).wrapping_add(self.lines.channels.0);
+        let taps = || args.taps.iter().map(|tap| first.wrapping_offset(tap.at));
+        *now = now.wrapping_add(1);
+        for (i, (line, at)) in lines.iter_mut().zip(taps()).enumerate() {
+            let held = from.iter().take(*places).position(|from| *from == at);
+            *line = held.map_or(null(), |place| copy.wrapping_add(place * size).cast_const());
+            read.iter_mut().skip(held.unwrap_or(PLACES)).take(1).for_each(|read| *read = *now);
+            if *places == 0 {
+                let to = copy.wrapping_add(i * size);
                 // SAFETY: promised by whoever made this.
-                unsafe { self.copy(s, *line, to) };
+                unsafe { self.lines.copy(s, at, to) };
+                *line = to.cast_const();
             }
-            *line = to.cast_const();
         }
-        lines
+        for (line, at) in lines.iter_mut().zip(taps()).filter(|(line, _)| line.is_null()) {
+            // What was read least lately makes way.
+            let held = from.iter_mut().zip(&mut *read).take(*places).enumerate();
+            let Some((place, (from, read))) = held.min_by_key(|(_, (_, read))| **read) else { return };
+            let to = copy.wrapping_add(place * size);
+            (*from, *read, *line) = (at, *now, to.cast_const());
+            // SAFETY: promised by whoever made this.
+            unsafe { self.lines.copy(s, at, to) };
+        }
     }
 }
 
@@ -114,7 +111,7 @@ impl Lines<'_> {
     /// A line, plane by plane.
     ///
     /// # Safety
-    /// As of all lines.
+    /// As of [`Hold`].
     #[inline(always)]
     unsafe fn copy<S: Simd>(&self, s: S, a: *const f32, mut to: *mut f32) {
         let (args, stride) = (self.args, self.args.stride);

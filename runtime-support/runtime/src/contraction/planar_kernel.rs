@@ -11,7 +11,7 @@
     allow(dead_code, unused_macros)
 )]
 
-use super::held::{Held, Lines, pitch, places};
+use super::held::{Held, Hold, Lines, pitch, places};
 use super::kernel::LINE;
 use super::narrow_kernel::{Kernel, NarrowArgs, Tiling};
 use super::results::Results;
@@ -94,8 +94,9 @@ unsafe fn outputs<S: Simd, const NV: usize, const NC: usize>(s: S, args: &Narrow
     unsafe {
         while channel < args.depth {
             let len = LINE.min(args.depth - channel);
-            let lines = s.apart(Lines { args, held, pitch, count, channels: (channel, len) });
-            for (tap, mut row) in args.taps.iter().zip(lines) {
+            s.apart(Hold { lines: Lines { args, pitch, count, channels: (channel, len) }, held });
+            for (tap, line) in args.taps.iter().zip(&held.lines) {
+                let mut row = *line;
                 for phase in 0..stride {
                     // A step that is no constant could panic.
                     let (mut t, mut pixels) = (phase, row);

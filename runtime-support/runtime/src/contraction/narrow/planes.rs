@@ -8,11 +8,11 @@ use crate::math::{ceil_div_usize, floor_div_usize};
 use core::ops::Range;
 
 impl Narrow {
-    /// Lines that are held for so many outputs: those that an output reads, of all channels, if there is room for them.
+    /// Lines that are held for so many outputs: those that an output reads, of all channels, or none if they are too many.
     fn places(&self, c: &Contraction, outputs: usize) -> usize {
         let (stride, window) = (self.lines.stride, c.taps[3].extent);
         let all = floor_div_usize(c.k(), window.saturating_mul(c.depth)).saturating_mul(ceil_div_usize(c.depth, LINE));
-        places(pitch(outputs, window, stride), stride, c.depth).min(all)
+        if all > places(pitch(outputs, window, stride), stride, c.depth) { 0 } else { all }
     }
 
     /// Lines, from the last one on if they go back; the closure sees them where they lie.
