@@ -3,7 +3,7 @@
 mod planes;
 
 use super::fold::{FoldKernel, Folded};
-use super::job::{Job, offset};
+use super::job::{Job, MOST_ROWS, offset};
 use super::kernel::LINE;
 use super::line::{self, Lines};
 use super::narrow_kernel::{self, COPY, Kernel, NarrowArgs, NarrowCopy, NarrowKernel, Tiling, row};
@@ -86,12 +86,15 @@ impl Narrow {
             }
         };
         let of = |kernels, taps| set.choose(kernels, lines.stride, outputs, fits(taps));
-        // Of every second pixel, twice as many are copied: rows at a time are not worth it.
-        let copied = if lines.stride == 1 { 1 } else { taps };
         let groups = if Folded::takes(c) { of(&set.groups, taps).map(|(_, kernel)| (set.fold, kernel)) } else { None };
+        let (by_parts, at_once) = (of(&set.whole, 1), of(&set.whole, taps));
+        // Of every second pixel, twice as many are copied.
+        let copy = |kernel: &Tiling| copies((outputs, kernel.outputs), lines.stride, window);
+        let least = at_once.map_or(tiles(outputs, c.depth), |(time, _)| time);
+        let columns = by_parts.filter(|(time, kernel)| lines.stride == 1 || time + copy(kernel) < least).or(at_once);
         // Tiles of rows take a vector for every output, and a quarter of it for their addresses.
-        let (time, columns) = of(&set.whole, copied)
-            .map_or((outputs.saturating_add(outputs / 4), None), |(time, kernel)| (time, Some(kernel)));
+        let (time, columns) =
+            columns.map_or((outputs.saturating_add(outputs / 4), None), |(time, kernel)| (time, Some(kernel)));
         let shape = Shape { cols: c.cols, outputs, stride: lines.stride, taps, window, depth: c.depth };
         let planar = planar_kernel::choose(isa, shape);
         let planar = planar.filter(|(planar, _)| *planar < time).map(|(_, kernel)| kernel);
@@ -221,6 +224,20 @@ impl Narrow {
             unsafe { job.show(then, (first_row, 0), &args.to, extent) };
         }
     }
+}
+
+/// What the copy of a line for kernels of `rows` outputs takes, as their products are counted.
+fn copies((outputs, rows): (usize, usize), stride: usize, window: usize) -> usize {
+    let (pixels, _) = row(rows, stride, (window, 1));
+    ceil_div_usize(outputs, rows).saturating_mul(ceil_div_usize(pixels.saturating_mul(3), window.saturating_mul(LINE)))
+}
+
+/// What tiles of the rows of a line take, with the addresses of rows.
+fn tiles(outputs: usize, depth: usize) -> usize {
+    let tiles = ceil_div_usize(outputs, MOST_ROWS);
+    // Sums of fewer rows wait for each other.
+    let rows = ceil_div_usize(outputs, tiles.max(1)).max(8).saturating_mul(tiles);
+    rows.saturating_add(ceil_div_usize(rows.saturating_mul(48), depth))
 }
 
 /// The outputs of a kernel, for which as many rows of the window are copied at once as there is room for.
