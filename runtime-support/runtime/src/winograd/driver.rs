@@ -265,7 +265,7 @@ impl<'a> Run<'a> {
                 let pixels = self.pixels(&self.place(first + floor_mod_usize(i, n), slice));
                 let (to, step) = self.row((slice - self.slices.start) * n + floor_mod_usize(i, n), n);
                 let plane = self.shape.data_plane();
-                self.cx.dispatch(Data { tile: self.shape.tile, pixels: &pixels, channels: c.depth, to, step, plane });
+                self.cx.dispatch(Data { size: self.shape.size(), pixels: &pixels, channels: c.depth, to, step, plane });
             }
         });
     }
@@ -430,6 +430,7 @@ impl<'a> Run<'a> {
             };
             self.cx.dispatch(Sums {
                 tile,
+                size: self.shape.size(),
                 from: self.sums.wrapping_add(i * width + column - first),
                 plane: self.shape.sums_plane(),
                 cols: width - (column - first),

@@ -1,7 +1,7 @@
-//! Minimal filtering (Winograd) for 3x3 convolutions of stride 1: fewer products, between transforms of data and result.
+//! Minimal filtering (Winograd) for 3x3 and 5x5 convolutions of stride 1: fewer products, between transforms of data and result.
 //!
-//! A tile of t x t output pixels needs `(t + 2)^2` products per channel instead of `9 t^2`: the input under the tile and
-//! the weights are transformed, multiplied position by position (a matrix product over channels per position), and the
+//! A tile of t x t output pixels of a window of w x w needs `(t + w - 1)^2` products per channel instead of `(t w)^2`: the input
+//! under the tile and the weights are transformed, multiplied position by position (a matrix product over channels per position), and the
 //! sums are transformed back. Weights are transformed when they are packed. Rounding errors are a small multiple of the
 //! direct sum's.
 //!
@@ -39,14 +39,14 @@ pub struct Slices {
 /// A convolution that is computed by minimal filtering. Plain data, so that generated code writes it as a `const`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Winograd {
-    /// The convolution, with tap axes 2 and 3 as its 3x3 window; its batches are groups. `panel` is that of the packed
+    /// The convolution, with tap axes 2 and 3 as its window of 3x3 or 5x5; its batches are groups. `panel` is that of the packed
     /// weights.
     pub product: Contraction,
     /// The row axes along which tap axes 2 and 3 slide: neighbours, which only axes of extent 1 follow.
     pub axes: [u8; 2],
     /// For convolutions of volumes; without them, tap axis 1 has one index.
     pub slices: Option<Slices>,
-    /// Output pixels of a tile along each axis: 2 or 4.
+    /// Output pixels of a tile along each axis: 2, or 4 for a window of 3x3.
     pub tile: usize,
     /// Tiles that are multiplied at once, in every slice of a block of them.
     pub block: usize,
@@ -58,8 +58,12 @@ impl Winograd {
     /// Positions of a transformed tile.
     #[must_use]
     pub const fn positions(&self) -> usize {
-        let size = self.tile.saturating_add(2);
-        size.saturating_mul(size)
+        self.size().saturating_mul(self.size())
+    }
+
+    /// Pixels of the data under a tile along each axis.
+    const fn size(&self) -> usize {
+        self.tile.saturating_add(self.product.taps[3].extent).saturating_sub(1)
     }
 
     /// Floats of the transformed and packed weights of a batch. Saturates.
@@ -138,7 +142,13 @@ impl Winograd {
 
     const fn has_form(&self) -> bool {
         let (c, [y, x]) = (&self.product, self.axes);
-        if !matches!(self.tile, 2 | 4) || self.block == 0 || self.chunk == 0 || x >= 4 || y.wrapping_add(1) != x {
+        let window = c.taps[3].extent;
+        if !matches!((self.tile, window), (2 | 4, 3) | (2, 5))
+            || self.block == 0
+            || self.chunk == 0
+            || x >= 4
+            || y.wrapping_add(1) != x
+        {
             return false;
         }
         let taps = c.taps;
@@ -153,8 +163,7 @@ impl Winograd {
             && self.chunk.is_multiple_of(c.panel)
             && is_one(taps[0])
             && self.has_slices()
-            && taps[2].extent == 3
-            && taps[3].extent == 3
+            && taps[2].extent == window
             && c.rows[(y & 3) as usize].a == taps[2].a
             && c.rows[(x & 3) as usize].a == taps[3].a
             && self.has_bound(&c.bounds[0])

@@ -3,14 +3,15 @@ use super::Winograd;
 use crate::contraction::packed_len;
 use crate::math::{floor_div_usize, floor_mod_usize};
 
-/// Transforms and packs the weights `w(tap, channel, column)`, tap = 9 * slice + 3 * y + x, into `out`, which takes
+/// Transforms and packs the weights `w(tap, channel, column)`, taps in the order of slices, lines and pixels, into `out`, which takes
 /// [`Winograd::weights_len`] zeros: chunks of columns, in them positions, in them panels as of [`crate::contraction::pack`],
 /// in them slices. Writes nothing if they are fewer.
 ///
 /// Plain loops that call nothing: the compiler calls this from build scripts, which Cargo does not optimise.
 pub fn pack_winograd(shape: &Winograd, out: &mut [f32], mut w: impl FnMut(usize, usize, usize) -> f32) {
-    let (c, size, length, sum) = (&shape.product, shape.tile.min(4) + 2, out.len(), shape.sum());
-    if shape.chunk == 0 || c.panel == 0 || shape.weights_len() > length {
+    let (c, size, length, sum) = (&shape.product, shape.size(), out.len(), shape.sum());
+    let window = c.taps[3].extent;
+    if shape.chunk == 0 || c.panel == 0 || size > 6 || window > 5 || shape.weights_len() > length {
         return;
     }
     for column in 0..c.cols {
@@ -25,34 +26,45 @@ pub fn pack_winograd(shape: &Winograd, out: &mut [f32], mut w: impl FnMut(usize,
             .saturating_add(at - first);
         for k in 0..sum {
             let at = start.saturating_add(k * panel);
-            let (tap, depth) = (9 * floor_div_usize(k, c.depth), floor_mod_usize(k, c.depth));
-            let mut lines = [[0.0f64; 6]; 3];
-            let (mut x, mut y) = (0, 0);
-            while y < 3 {
-                let line = tap + 3 * y;
-                let [a, b, c] = [w(line, depth, column), w(line + 1, depth, column), w(line + 2, depth, column)];
-                lines[y] = transformed(shape.tile, a as f64, b as f64, c as f64);
-                y += 1;
-            }
-            while x < size {
-                let values = transformed(shape.tile, lines[0][x], lines[1][x], lines[2][x]);
-                let mut place = at + x * plane;
+            let (tap, depth) = (window * window * floor_div_usize(k, c.depth), floor_mod_usize(k, c.depth));
+            // Lines of the window, each with the taps of one column of it or at one point.
+            let (mut lines, mut x) = ([[0.0f64; 5]; 6], 0);
+            while x < window {
+                let (mut taps, mut y) = ([0.0f64; 5], 0);
+                while y < window {
+                    taps[y] = w(tap + window * y + x, depth, column) as f64;
+                    y += 1;
+                }
+                let values = transformed((size, window), taps);
                 y = 0;
-                while y < size && place < length {
-                    out[place] = values[y] as f32;
-                    (place, y) = (place + size * plane, y + 1);
+                while y < size {
+                    lines[y][x] = values[y];
+                    y += 1;
                 }
                 x += 1;
+            }
+            let (mut y, mut line) = (0, at);
+            while y < size {
+                let values = transformed((size, window), lines[y]);
+                let mut place = line;
+                x = 0;
+                while x < size && place < length {
+                    out[place] = values[x] as f32;
+                    (place, x) = (place + plane, x + 1);
+                }
+                (line, y) = (line + size * plane, y + 1);
             }
         }
     }
 }
 
-/// Three weights at the points 0, 1, -1 (and 2, -2) and infinity, scaled as the inverse transform needs it.
-fn transformed(tile: usize, a: f64, b: f64, c: f64) -> [f64; 6] {
-    if tile == 2 {
-        return [a, (a + b + c) * 0.5, (a - b + c) * 0.5, c, 0.0, 0.0];
+/// Up to five weights at the points 0, 1, -1 (and 2, -2) and infinity, scaled as the inverse transform needs it.
+fn transformed((size, window): (usize, usize), w: [f64; 5]) -> [f64; 6] {
+    let (even, odd, last) = (w[0] + w[2] + w[4], w[1] + w[3], w[if window == 5 { 4 } else { 2 }]);
+    if size == 4 {
+        return [w[0], (even + odd) * 0.5, (even - odd) * 0.5, last, 0.0, 0.0];
     }
-    let (even, odd) = (a + c, (a + 4.0 * c) / 24.0);
-    [a / 4.0, (even + b) / -6.0, (even - b) / -6.0, odd + b / 12.0, odd - b / 12.0, c]
+    let (even_2, odd_2) = (w[0] + 4.0 * w[2] + 16.0 * w[4], 2.0 * w[1] + 8.0 * w[3]);
+    let two = [(even_2 + odd_2) / 24.0, (even_2 - odd_2) / 24.0];
+    [w[0] / 4.0, (even + odd) / -6.0, (even - odd) / -6.0, two[0], two[1], last]
 }

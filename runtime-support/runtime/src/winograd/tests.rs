@@ -20,10 +20,12 @@ struct Case {
 
 fn random(r: &mut Random) -> Case {
     let (depth, cols) = ([1, 3, 5, 16, 33, 64][r.below(6)], 1 + r.below(75));
-    let pad = [r.below(3), r.below(3)];
-    let (h, w) = (3 + r.below(12), 3 + r.below(12));
+    let (tile, window) = [(2, 3), (4, 3), (2, 5)][r.below(3)];
+    let pad = [r.below(window), r.below(window)];
+    let more = 18 - 2 * window;
+    let (h, w) = (window + r.below(more), window + r.below(more));
     // Less than the whole result: the rest of the input is not to be read.
-    let (oh, ow) = (h + 2 * pad[0] - 2 - r.below(2), w + 2 * pad[1] - 2 - r.below(2));
+    let (oh, ow) = (h + 2 * pad[0] + 1 - window - r.below(2), w + 2 * pad[1] + 1 - window - r.below(2));
     let (oh, ow) = (oh.max(1), ow.max(1));
     let images = 1 + r.below(3);
     let panel = [16, 32][r.below(2)];
@@ -49,7 +51,12 @@ fn random(r: &mut Random) -> Case {
             row(oh, line, ow * all),
             row(ow, pixel, all),
         ],
-        taps: [Tap::ONE, Tap { extent: taps, a: slice }, Tap { extent: 3, a: line }, Tap { extent: 3, a: pixel }],
+        taps: [
+            Tap::ONE,
+            Tap { extent: taps, a: slice },
+            Tap { extent: window, a: line },
+            Tap { extent: window, a: pixel },
+        ],
         bounds: [bound(2, 2, pad[0], h), bound(3, 3, pad[1], w), bound(1, 1, pad_slices, d)],
         a_offset: -(pad_slices as isize) * slice - pad[0] as isize * line - pad[1] as isize * pixel,
         depth,
@@ -57,7 +64,6 @@ fn random(r: &mut Random) -> Case {
         panel,
         ..Contraction::NEW
     };
-    let tile = [2, 4][r.below(2)];
     let (block, chunk) = (1 + r.below(20), panel * (1 + r.below(3)));
     let mut shape = Winograd { product, axes: [2, 3], slices, tile, block, chunk };
     let one = shape.weights_len();
@@ -75,15 +81,21 @@ fn random(r: &mut Random) -> Case {
 }
 
 impl Case {
+    /// Of a slice.
+    fn taps(&self) -> usize {
+        self.shape.product.taps[3].extent.pow(2)
+    }
+
     /// Value and sum of magnitudes of one output element, column `n` of all groups, before the epilogue.
     fn definition(&self, a: &[f32], w: &[f32], m: usize, n: usize) -> (f64, f64) {
         let (c, [od, oh, ow]) = (&self.shape.product, self.size);
         let (group, n) = (n / c.cols, n % c.cols);
-        let w = &w[group * 9 * self.shape.sum() * c.cols..];
+        let (window, taps) = (c.taps[3].extent, self.taps());
+        let w = &w[group * taps * self.shape.sum() * c.cols..];
         let (image, z, y, x) = (m / ow / oh / od, m / ow / oh % od, m / ow % oh, m % ow);
         let (mut sum, mut magnitude) = (0.0, 0.0);
-        for tap in 0..9 * c.taps[1].extent {
-            let (kz, ky, kx) = (tap / 9, tap / 3 % 3, tap % 3);
+        for tap in 0..taps * c.taps[1].extent {
+            let (kz, ky, kx) = (tap / taps, tap / window % window, tap % window);
             let inside = |i: usize, b: &Bound| b.limit == 0 || (0..b.limit as isize).contains(&(i as isize + b.offset));
             if !inside(y + ky, &c.bounds[0]) || !inside(x + kx, &c.bounds[1]) || !inside(z + kz, &c.bounds[2]) {
                 continue;
@@ -110,12 +122,12 @@ fn random_convolutions_match_the_definition_on_every_isa() {
     for number in 0..200 {
         let case = random(&mut r);
         let (shape, c) = (&case.shape, &case.shape.product);
-        let (a, w) = (r.floats(case.a_len), r.floats(9 * shape.sum() * c.cols * case.groups));
+        let (a, w) = (r.floats(case.a_len), r.floats(case.taps() * shape.sum() * c.cols * case.groups));
         let all = c.cols * case.groups;
         let (bias, residual, old) = (r.floats(all), r.floats(case.out_len), r.floats(case.out_len));
         let mut packed = vec![0.0; shape.weights_len() * case.groups];
         for (group, part) in packed.chunks_exact_mut(shape.weights_len()).enumerate() {
-            let of = group * 9 * shape.sum();
+            let of = group * case.taps() * shape.sum();
             pack_winograd(shape, part, |tap, d, n| w[(of + tap * c.depth + d) * c.cols + n]);
         }
         let mut scratch = vec![f32::NAN; shape.scratch_len()];
@@ -165,7 +177,7 @@ fn random_convolutions_match_the_definition_on_every_isa() {
                 want = if closure { want * 2.0 + 1.0 } else { want };
                 let error = (f64::from(*out) - want).abs();
                 // Border pixels have few products of their own, but share the errors of their tile.
-                let scale = magnitude + 9.0 * shape.sum() as f64 + 4.0;
+                let scale = magnitude + (case.taps() * shape.sum()) as f64 + 4.0;
                 assert!(error <= 2e-5 * scale, "case {number} {:?} {m} {n}: {out} not {want}\n{shape:?}", cx.isa());
             }
         }
@@ -176,22 +188,23 @@ fn random_convolutions_match_the_definition_on_every_isa() {
 #[test]
 fn errors_are_as_documented() {
     let (depth, cols, size) = (256, 16, 8);
-    for (tile, most) in [(2, 2e-6), (4, 2e-5)] {
-        let (line, pixel) = (((size + 2) * depth) as isize, depth as isize);
+    for (tile, window, most) in [(2, 3, 2e-6), (4, 3, 2e-5), (2, 5, 2e-5)] {
+        let width = size + window - 1;
+        let (line, pixel) = ((width * depth) as isize, depth as isize);
         let row = |a, out| RowAxis { extent: size, a, out, residual: out };
         let product = Contraction {
             rows: [RowAxis::ONE, RowAxis::ONE, row(line, size * cols), row(pixel, cols)],
-            taps: [Tap::ONE, Tap::ONE, Tap { extent: 3, a: line }, Tap { extent: 3, a: pixel }],
+            taps: [Tap::ONE, Tap::ONE, Tap { extent: window, a: line }, Tap { extent: window, a: pixel }],
             depth,
             cols,
             panel: 16,
             ..Contraction::NEW
         };
         let shape = Winograd { product, axes: [2, 3], slices: None, tile, block: 16, chunk: 16 };
-        let (a_len, out_len) = ((size + 2) * (size + 2) * depth, size * size * cols);
+        let (a_len, out_len) = (width * width * depth, size * size * cols);
         let case = Case { shape, a_len, out_len, size: [1, size, size], groups: 1 };
         let mut r = Random(7);
-        let (a, w) = (r.floats(a_len), r.floats(9 * depth * cols));
+        let (a, w) = (r.floats(a_len), r.floats(window * window * depth * cols));
         let mut packed = vec![0.0; shape.weights_len()];
         pack_winograd(&shape, &mut packed, |tap, d, n| w[(tap * depth + d) * cols + n]);
         let (mut scratch, mut out) = (vec![0.0; shape.scratch_len()], vec![0.0; out_len]);
@@ -201,7 +214,7 @@ fn errors_are_as_documented() {
             let (want, _) = case.definition(&a, &w, at / cols, at % cols);
             (error, largest) = (error.max((f64::from(*out) - want).abs()), largest.max(want.abs()));
         }
-        std::println!("F({tile}x{tile}): {:.1e} of the largest result", error / largest);
+        std::println!("F({tile}x{tile}, {window}x{window}): {:.1e} of the largest result", error / largest);
         assert!(error > 0.0 && error <= most * largest, "F({tile}x{tile}): {error} of {largest}");
     }
 }
@@ -233,7 +246,8 @@ fn what_does_not_fit_does_nothing() {
         with(&|s| s.axes = [3, 2]),
         with(&|s| s.axes = [2, 200]),
         with(&|s| s.axes = [255, 0]),
-        with(&|s| s.product.taps[2].extent = 5),
+        with(&|s| s.product.taps[2].extent = 8 - s.product.taps[2].extent),
+        with(&|s| s.product.taps[3].extent = 7),
         with(&|s| s.product.taps[3].a *= 2),
         with(&|s| s.product.bounds[0].dilation = 2),
         with(&|s| s.product.bounds[0].row = 3),

@@ -14,13 +14,13 @@ static ZEROS: [f32; 16] = [0.0; 16];
 
 /// Data of four pixels at the points 0, 1, -1, infinity.
 #[inline(always)]
-fn data_of_2<S: Simd>(s: S, d: [S::F32; 4]) -> [S::F32; 4] {
+fn data_of_4<S: Simd>(s: S, d: [S::F32; 4]) -> [S::F32; 4] {
     [s.sub(d[0], d[2]), s.add(d[1], d[2]), s.sub(d[2], d[1]), s.sub(d[1], d[3])]
 }
 
-/// Data of six pixels at the points 0, 1, -1, 2, -2, infinity.
+/// Data of six pixels at the points 0, 1, -1, 2, -2, infinity, whatever the window.
 #[inline(always)]
-fn data_of_4<S: Simd>(s: S, d: [S::F32; 6]) -> [S::F32; 6] {
+fn data_of_6<S: Simd>(s: S, d: [S::F32; 6]) -> [S::F32; 6] {
     let (two, four, minus_four, minus_five) = (s.splat(2.0), s.splat(4.0), s.splat(-4.0), s.splat(-5.0));
     let (a, b) = (s.mul_add(minus_four, d[2], d[4]), s.mul_add(minus_four, d[1], d[3]));
     let (e, g) = (s.sub(d[4], d[2]), s.mul(two, s.sub(d[3], d[1])));
@@ -38,6 +38,13 @@ fn data_of_4<S: Simd>(s: S, d: [S::F32; 6]) -> [S::F32; 6] {
 #[inline(always)]
 fn pixels_of_2<S: Simd>(s: S, m: [S::F32; 4]) -> [S::F32; 2] {
     [s.add(m[0], s.add(m[1], m[2])), s.sub(s.sub(m[1], m[2]), m[3])]
+}
+
+/// Two pixels of a window of five from sums at six points.
+#[inline(always)]
+fn pixels_of_5<S: Simd>(s: S, m: [S::F32; 6]) -> [S::F32; 2] {
+    let (a, b, e, g) = (s.add(m[1], m[2]), s.sub(m[1], m[2]), s.add(m[3], m[4]), s.sub(m[3], m[4]));
+    [s.add(m[0], s.add(a, e)), s.add(m[5], s.mul_add(s.splat(2.0), g, b))]
 }
 
 /// Four pixels from sums at six points.
@@ -84,9 +91,9 @@ pub(super) type Pixels = [Option<*const f32>; 36];
 
 /// Transforms the data of one tile, all channels: position p of channel c goes to `to + p * plane + c / 16 * step + c % 16`.
 pub(super) struct Data<'a> {
-    /// Output pixels of a tile along each axis.
-    pub tile: usize,
-    /// The first `(tile + 2)^2` are used.
+    /// Pixels under a tile along each axis.
+    pub size: usize,
+    /// The first `size^2` are used.
     pub pixels: &'a Pixels,
     pub channels: usize,
     pub to: *mut f32,
@@ -102,16 +109,16 @@ impl WithSimd for Data<'_> {
         // SAFETY: promised by the maker of the value: all pixels have `channels` channels, and there is room for all
         // positions.
         unsafe {
-            match self.tile {
-                2 => self.transform::<S, 4>(
+            match self.size {
+                4 => self.transform::<S, 4>(
                     s,
                     #[inline(always)]
-                    |d| data_of_2(s, d),
+                    |d| data_of_4(s, d),
                 ),
                 _ => self.transform::<S, 6>(
                     s,
                     #[inline(always)]
-                    |d| data_of_4(s, d),
+                    |d| data_of_6(s, d),
                 ),
             }
         }
@@ -164,6 +171,8 @@ pub(super) const NO_GROUP: Group = [0.0; PIXELS * GROUP];
 pub(super) struct Sums<'a> {
     /// Output pixels of a tile along each axis.
     pub tile: usize,
+    /// Pixels under it.
+    pub size: usize,
     pub from: *const f32,
     pub plane: usize,
     /// The first [`GROUP`] of them are transformed.
@@ -201,8 +210,13 @@ impl WithSimd for Sums<'_> {
     fn run<S: Simd>(mut self, s: S) {
         // SAFETY: promised by the maker of the value: sums, result, residual and bias have the columns.
         unsafe {
-            match self.tile {
-                2 => self.transform::<S, 4, 2>(
+            match (self.tile, self.size) {
+                (2, 6) => self.transform::<S, 6, 2>(
+                    s,
+                    #[inline(always)]
+                    |m| pixels_of_5(s, m),
+                ),
+                (2, _) => self.transform::<S, 4, 2>(
                     s,
                     #[inline(always)]
                     |m| pixels_of_2(s, m),

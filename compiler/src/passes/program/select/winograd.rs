@@ -1,4 +1,4 @@
-//! 3x3 convolutions, of volumes too, that can be computed by minimal filtering: their form, their transformed weights, and blocks of tiles.
+//! 3x3 and 5x5 convolutions, of volumes too, that can be computed by minimal filtering: their form, their transformed weights, and blocks of tiles.
 
 mod choice;
 mod dilated;
@@ -32,6 +32,8 @@ pub(super) struct Form {
     axes: [usize; 2],
     /// Of volumes.
     slices: Option<Slices>,
+    /// Pixels of the window along each axis: 3 or 5.
+    window: i64,
     groups: i64,
     images: i64,
     height: i64,
@@ -89,7 +91,7 @@ pub(super) fn contraction(
     Some((program.add_constant(&name, f32_tensor(elements)), winograd))
 }
 
-/// The form that the kernel takes: constant weights, two tap axes of extent 3 that slide without gaps along the last two
+/// The form that the kernel takes: constant weights, two tap axes of extent 3 or 5 that slide without gaps along the last two
 /// row axes, before them at most one that slides along slices, and constant sizes but for those of the image.
 pub(super) fn form(program: &Program, kernel: &Kernel, d: &Description) -> Option<Form> {
     let KernelKind::Contraction { weights, .. } = &kernel.kind else { return None };
@@ -97,8 +99,9 @@ pub(super) fn form(program: &Program, kernel: &Kernel, d: &Description) -> Optio
     let [slices @ .., first, second] = d.taps.as_slice() else { return None };
     let last = d.rows.iter().rposition(|axis| !axis.extent.is(1))?;
     let axes = [last.checked_sub(1)?, last];
+    let window = first.extent.as_const().filter(|window| matches!(window, 3 | 5))?;
     for (i, tap) in [first, second].into_iter().enumerate() {
-        if !tap.extent.is(3) || !slides(d, axes[i], slices.len() + i) {
+        if !tap.extent.is(window) || !slides(d, axes[i], slices.len() + i) {
             return None;
         }
     }
@@ -120,6 +123,7 @@ pub(super) fn form(program: &Program, kernel: &Kernel, d: &Description) -> Optio
     Some(Form {
         axes,
         slices,
+        window,
         groups: extent(&d.batches).upper_bound(),
         images: product(&images).upper_bound(),
         height: size(axes[0])?,
@@ -139,6 +143,11 @@ fn slides(d: &Description, row: usize, tap: usize) -> bool {
 }
 
 impl Form {
+    /// Positions of a transformed tile.
+    fn positions(&self, tile: i64) -> i64 {
+        (tile + self.window - 1) * (tile + self.window - 1)
+    }
+
     /// Tiles of all images.
     fn tiles(&self, tile: i64) -> i64 {
         let along = |size: i64| size.saturating_add(tile - 1) / tile;
@@ -157,7 +166,7 @@ impl Form {
 
     /// Blocks of equal size, such that transformed data and sums stay in the second-level cache beside the weights.
     fn blocks(&self, tile: i64, panel: usize, scratch: BufferId) -> Winograd {
-        let positions = (tile + 2) as usize * (tile + 2) as usize;
+        let positions = self.positions(tile) as usize;
         let [tiles, depth, columns, taps] = [self.tiles(tile), self.depth, self.columns, self.taps()]
             .map(|n| usize::try_from(n).unwrap_or(usize::MAX).max(1));
         let plane = 4 * positions;
@@ -189,9 +198,10 @@ impl Form {
 
     /// The descriptor as far as packing and sizes need it.
     fn shape(&self, winograd: &Winograd, panel: usize) -> runtime::Winograd {
-        let [depth, cols, taps] = [self.depth, self.columns, self.taps()].map(|n| usize::try_from(n).unwrap_or(0));
+        let all = [self.depth, self.columns, self.taps(), self.window];
+        let [depth, cols, taps, window] = all.map(|n| usize::try_from(n).unwrap_or(0));
         let mut product = runtime::Contraction { depth, cols, panel, ..runtime::Contraction::NEW };
-        product.taps[1].extent = taps;
+        (product.taps[1].extent, product.taps[2].extent, product.taps[3].extent) = (taps, window, window);
         runtime::Winograd {
             product,
             axes: [1, 2],

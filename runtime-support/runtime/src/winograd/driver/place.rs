@@ -44,7 +44,7 @@ impl Run<'_> {
 
     /// The input pixels under a tile.
     pub(super) fn pixels(&self, place: &Place) -> Pixels {
-        let (c, size, [y, x]) = (&self.shape.product, self.shape.tile + 2, axes(self.shape));
+        let (c, size, [y, x]) = (&self.shape.product, self.shape.size(), axes(self.shape));
         let (y, x) = (c.rows[y & 3], c.rows[x & 3]);
         let inside = |at: usize, (first, end): (usize, usize)| first <= at && at < end;
         let mut pixels = [None; 36];

@@ -70,13 +70,14 @@ impl Form {
         let groups = self.groups as f64;
         let filtered =
             |tile: i64| (groups * self.filtered(tile, weight) + price * self.growth(tile) as f64, Some(tile));
-        let all = [(groups * self.direct(weight), None), filtered(2), filtered(4)];
-        all.into_iter().min_by(|a, b| a.0.total_cmp(&b.0)).and_then(|(_, tile)| tile)
+        let tiles: &[i64] = if self.window == 3 { &[2, 4] } else { &[2] };
+        let all = [(groups * self.direct(weight), None)].into_iter().chain(tiles.iter().map(|tile| filtered(*tile)));
+        all.min_by(|a, b| a.0.total_cmp(&b.0)).and_then(|(_, tile)| tile)
     }
 
     /// Bytes that transformed weights take beyond the plain ones.
     fn growth(&self, tile: i64) -> i64 {
-        let positions = (tile + 2) * (tile + 2) - 9;
+        let positions = self.positions(tile) - self.window * self.window;
         self.groups.saturating_mul(self.sum()).saturating_mul(self.columns).saturating_mul(4 * positions)
     }
 
@@ -90,7 +91,7 @@ impl Form {
         let slices = self.images.saturating_mul(self.count());
         let pixels = slices.saturating_mul(self.height).saturating_mul(self.width);
         let tile = if self.columns <= LINE_COLUMNS { LINE_COLUMNS } else { TILE_COLUMNS };
-        9.0 * self.product(pixels as f64, tile, weight)
+        (self.window * self.window) as f64 * self.product(pixels as f64, tile, weight)
     }
 
     /// Nanoseconds of the product of so many rows with the weights of a tap or position, in tiles of so many columns.
@@ -101,7 +102,7 @@ impl Form {
 
     /// Nanoseconds of a group with tiles of this size.
     fn filtered(&self, tile: i64, weight: f64) -> f64 {
-        let positions = ((tile + 2) * (tile + 2)) as f64;
+        let positions = self.positions(tile) as f64;
         let tiles = self.tiles(tile).saturating_mul(self.count());
         // Slices that two blocks read are transformed twice.
         let read = 1.0 + (self.taps() - 1) as f64 / self.count().clamp(1, LEAST_SLICES) as f64;
@@ -116,7 +117,7 @@ mod tests {
     use super::*;
 
     fn square(size: i64, depth: i64, columns: i64) -> Form {
-        Form { axes: [0, 1], slices: None, groups: 1, images: 1, height: size, width: size, depth, columns }
+        Form { axes: [0, 1], slices: None, window: 3, groups: 1, images: 1, height: size, width: size, depth, columns }
     }
 
     #[test]
@@ -132,6 +133,13 @@ mod tests {
         let narrow = Form { groups: 8, ..square(28, 16, 16) };
         assert_eq!(within(i64::MAX, 0.12, &[Some(&few), Some(&narrow)]), [Some(4), None]);
         assert_eq!(within(one.growth(4), 0.12, &[Some(&few)]), [None]);
+    }
+
+    #[test]
+    fn large_windows_gain_with_fewer_channels_and_small_tiles() {
+        let [three, five] = [3, 5].map(|window| Form { window, ..square(28, 24, 24) });
+        assert_eq!(within(i64::MAX, 0.06, &[Some(&three), Some(&five)]), [Some(4), Some(2)]);
+        assert_eq!(five.growth(2), (36 - 25) * 4 * 24 * 24);
     }
 
     #[test]
