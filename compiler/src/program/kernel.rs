@@ -70,6 +70,7 @@ impl KernelKind {
     pub fn name(&self) -> &'static str {
         match self {
             KernelKind::Contraction { method: Method::Winograd(Winograd { tile: 2, .. }), .. } => "winograd-2",
+            KernelKind::Contraction { method: Method::Winograd(Winograd { tile: 3, .. }), .. } => "winograd-3",
             KernelKind::Contraction { method: Method::Winograd(_), .. } => "winograd-4",
             KernelKind::Contraction { method: Method::PackedRows { .. }, .. } => "packed contraction",
             KernelKind::Contraction { method: Method::Compact(compact), .. } => match compact.form {
@@ -133,7 +134,7 @@ pub struct Compact {
     pub scratch: BufferId,
 }
 
-/// How a 3x3 convolution is computed by minimal filtering.
+/// How a convolution is computed by minimal filtering.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Winograd {
     /// Positions among the row axes of the axes along which the window slides.

@@ -4,7 +4,7 @@ mod place;
 #[cfg(feature = "threads")]
 use super::portions::{portions, portions_of_batches};
 use super::transform::{Data, Finish, GROUP, Group, NO_GROUP, Sums};
-use super::{Slices, Winograd};
+use super::{PIECE, Slices, Winograd};
 use crate::blocks::{blocks, blocks_mut};
 use crate::contraction::cuts::Line;
 use crate::contraction::job::{Job, offset};
@@ -256,18 +256,29 @@ impl<'a> Run<'a> {
     /// # Safety
     /// As `block`.
     unsafe fn transform(&self, first: usize, n: usize) {
-        let (c, slices) = (&self.shape.product, self.data_slices());
+        let slices = self.data_slices();
         let count = n.saturating_mul(slices.len());
-        let work = self.shape.positions().saturating_mul(count).saturating_mul(c.depth);
+        let work = self.shape.positions().saturating_mul(count).saturating_mul(self.shape.depth());
         self.split(count, self.cx.parts(work, MOVED), &|tiles| {
             for i in tiles {
                 let slice = slices.start + floor_div_usize(i, n);
-                let pixels = self.pixels(&self.place(first + floor_mod_usize(i, n), slice));
+                let place = self.place(first + floor_mod_usize(i, n), slice);
                 let (to, step) = self.row((slice - self.slices.start) * n + floor_mod_usize(i, n), n);
-                let plane = self.shape.data_plane();
-                self.cx.dispatch(Data { size: self.shape.size(), pixels: &pixels, channels: c.depth, to, step, plane });
+                self.pieces(&place, to, step);
             }
         });
+    }
+
+    /// Transforms the data of a tile for every piece of the window.
+    fn pieces(&self, place: &Place, to: *mut f32, step: usize) {
+        let (shape, channels, pieces) = (self.shape, self.shape.product.depth, self.shape.pieces());
+        let written = if pieces > 1 { padded(channels) } else { channels };
+        for piece in 0..pieces * pieces {
+            let start = [floor_div_usize(piece, pieces), floor_mod_usize(piece, pieces)].map(|i| i * PIECE);
+            let to = to.wrapping_add(piece * ceil_div_usize(channels, LINE) * step);
+            let (pixels, plane) = (self.pixels(place, start), shape.data_plane());
+            self.cx.dispatch(Data { size: shape.size(), pixels: &pixels, channels, written, to, step, plane });
+        }
     }
 
     /// Some chunks of columns of n tiles, whose data are transformed.
@@ -307,7 +318,7 @@ impl<'a> Run<'a> {
     /// Where the transformed data of tile number i of n begins in the first plane, packed as the rows of a product; and the
     /// distance of its chunks. Tiles of slices follow each other as they are.
     fn row(&self, i: usize, n: usize) -> (*mut f32, usize) {
-        let depth = padded(self.shape.product.depth);
+        let depth = padded(self.shape.depth());
         if self.shape.slices.is_some() {
             return (self.data.wrapping_add(i * depth), LINE);
         }
@@ -342,9 +353,9 @@ impl<'a> Run<'a> {
 
     /// The product of one position: a matrix product of tiles, or a convolution along slices.
     fn position(&self, n: usize, width: usize) -> Contraction {
-        let (c, depth) = (&self.shape.product, padded(self.shape.product.depth));
+        let (c, depth) = (&self.shape.product, padded(self.shape.depth()));
         let tiles = RowAxis { extent: n, a: depth as isize, out: width, residual: 0 };
-        let one = Contraction { depth: c.depth, cols: width, panel: c.panel, ..Contraction::NEW };
+        let one = Contraction { depth: self.shape.depth(), cols: width, panel: c.panel, ..Contraction::NEW };
         let Some(Slices { axis, .. }) = self.shape.slices else {
             return Contraction { rows: [RowAxis::ONE, RowAxis::ONE, RowAxis::ONE, tiles], ..one };
         };

@@ -1,9 +1,12 @@
-//! Minimal filtering (Winograd) for 3x3 and 5x5 convolutions of stride 1: fewer products, between transforms of data and result.
+//! Minimal filtering (Winograd) for 3x3, 5x5 and 7x7 convolutions of stride 1: fewer products, between transforms of data and result.
 //!
 //! A tile of t x t output pixels of a window of w x w needs `(t + w - 1)^2` products per channel instead of `(t w)^2`: the input
 //! under the tile and the weights are transformed, multiplied position by position (a matrix product over channels per position), and the
 //! sums are transformed back. Weights are transformed when they are packed. Rounding errors are a small multiple of the
 //! direct sum's.
+//!
+//! A window of 7x7 is four of 4x4, the last line and column of which are zeros: as four times as many channels, which are those of
+//! pixels that are four pixels apart.
 //!
 //! Convolutions of volumes are filtered in every slice; position by position, the products of a slice's neighbours are
 //! added up, which is a convolution along the slices.
@@ -27,6 +30,9 @@ use crate::raw::{Dst, Extent, Src};
 /// a vector, because the last tile's sums are read by whole vectors.
 const GAP: usize = 16;
 
+/// Taps of a piece of a window of 7x7 along each axis.
+const PIECE: usize = 4;
+
 /// The slices of a volume, along which tap axis 1 slides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Slices {
@@ -39,14 +45,14 @@ pub struct Slices {
 /// A convolution that is computed by minimal filtering. Plain data, so that generated code writes it as a `const`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Winograd {
-    /// The convolution, with tap axes 2 and 3 as its window of 3x3 or 5x5; its batches are groups. `panel` is that of the packed
+    /// The convolution, with tap axes 2 and 3 as its window of 3x3, 5x5 or 7x7; its batches are groups. `panel` is that of the packed
     /// weights.
     pub product: Contraction,
     /// The row axes along which tap axes 2 and 3 slide: neighbours, which only axes of extent 1 follow.
     pub axes: [u8; 2],
     /// For convolutions of volumes; without them, tap axis 1 has one index.
     pub slices: Option<Slices>,
-    /// Output pixels of a tile along each axis: 2, or 4 for a window of 3x3.
+    /// Output pixels of a tile along each axis: 2 or 4 for a window of 3x3, 2 for 5x5, 3 for 7x7.
     pub tile: usize,
     /// Tiles that are multiplied at once, in every slice of a block of them.
     pub block: usize,
@@ -63,7 +69,23 @@ impl Winograd {
 
     /// Pixels of the data under a tile along each axis.
     const fn size(&self) -> usize {
-        self.tile.saturating_add(self.product.taps[3].extent).saturating_sub(1)
+        self.tile.saturating_add(self.piece()).saturating_sub(1)
+    }
+
+    /// Taps of a window, or of a piece of one of 7x7, along each axis.
+    const fn piece(&self) -> usize {
+        if self.pieces() > 1 { PIECE } else { self.product.taps[3].extent }
+    }
+
+    /// Pieces of a window along each axis.
+    const fn pieces(&self) -> usize {
+        if self.product.taps[3].extent == 7 { 2 } else { 1 }
+    }
+
+    /// Channels of the data, of all pieces: whole vectors of each if there are several.
+    const fn depth(&self) -> usize {
+        let (depth, pieces) = (self.product.depth, self.pieces());
+        if pieces > 1 { padded(depth).saturating_mul(pieces * pieces) } else { depth }
     }
 
     /// Floats of the transformed and packed weights of a batch. Saturates.
@@ -80,7 +102,7 @@ impl Winograd {
 
     /// Products of a sum at one position.
     const fn sum(&self) -> usize {
-        self.product.taps[1].extent.saturating_mul(self.product.depth)
+        self.product.taps[1].extent.saturating_mul(self.depth())
     }
 
     /// Slices of a block of the result.
@@ -98,7 +120,7 @@ impl Winograd {
 
     /// Floats of the transformed data of one tile, in all slices of a block, at one position.
     const fn data_len(&self) -> usize {
-        self.data_slices().saturating_mul(padded(self.product.depth))
+        self.data_slices().saturating_mul(padded(self.depth()))
     }
 
     /// Floats of the sums of one tile, in all slices of a block, at one position.
@@ -143,7 +165,7 @@ impl Winograd {
     const fn has_form(&self) -> bool {
         let (c, [y, x]) = (&self.product, self.axes);
         let window = c.taps[3].extent;
-        if !matches!((self.tile, window), (2 | 4, 3) | (2, 5))
+        if !matches!((self.tile, window), (2 | 4, 3) | (2, 5) | (3, 7))
             || self.block == 0
             || self.chunk == 0
             || x >= 4
@@ -176,6 +198,7 @@ impl Winograd {
         let (c, tap) = (&self.product, self.product.taps[1]);
         match self.slices {
             None => is_one(tap),
+            Some(_) if self.pieces() > 1 => false,
             Some(Slices { axis, block }) => {
                 block > 0 && tap.extent > 0 && axis < self.axes[0] && c.rows[(axis & 3) as usize].a == tap.a
             }

@@ -1,5 +1,6 @@
 //! Transformed weights, in the order in which the products read them.
 use super::Winograd;
+use crate::contraction::packed::padded;
 use crate::contraction::packed_len;
 use crate::math::{floor_div_usize, floor_mod_usize};
 
@@ -10,8 +11,10 @@ use crate::math::{floor_div_usize, floor_mod_usize};
 /// Plain loops that call nothing: the compiler calls this from build scripts, which Cargo does not optimise.
 pub fn pack_winograd(shape: &Winograd, out: &mut [f32], mut w: impl FnMut(usize, usize, usize) -> f32) {
     let (c, size, length, sum) = (&shape.product, shape.size(), out.len(), shape.sum());
-    let window = c.taps[3].extent;
-    if shape.chunk == 0 || c.panel == 0 || size > 6 || window > 5 || shape.weights_len() > length {
+    let (window, piece, pieces) = (c.taps[3].extent, shape.piece(), shape.pieces());
+    // Channels of a slice, or of a piece.
+    let channels = if pieces > 1 { padded(c.depth) } else { c.depth };
+    if shape.chunk == 0 || c.panel == 0 || size > 6 || piece > 5 || shape.weights_len() > length {
         return;
     }
     for column in 0..c.cols {
@@ -26,16 +29,23 @@ pub fn pack_winograd(shape: &Winograd, out: &mut [f32], mut w: impl FnMut(usize,
             .saturating_add(at - first);
         for k in 0..sum {
             let at = start.saturating_add(k * panel);
-            let (tap, depth) = (window * window * floor_div_usize(k, c.depth), floor_mod_usize(k, c.depth));
+            let (part, depth) = (floor_div_usize(k, channels), floor_mod_usize(k, channels));
+            if depth >= c.depth {
+                continue;
+            }
+            let (slice, [top, left]) = match pieces {
+                1 => (part * window * window, [0, 0]),
+                _ => (0, [part / 2 * piece, part % 2 * piece]),
+            };
             // Lines of the window, each with the taps of one column of it or at one point.
             let (mut lines, mut x) = ([[0.0f64; 5]; 6], 0);
-            while x < window {
+            while x < piece && left + x < window {
                 let (mut taps, mut y) = ([0.0f64; 5], 0);
-                while y < window {
-                    taps[y] = w(tap + window * y + x, depth, column) as f64;
+                while y < piece && top + y < window {
+                    taps[y] = w(slice + window * (top + y) + left + x, depth, column) as f64;
                     y += 1;
                 }
-                let values = transformed((size, window), taps);
+                let values = transformed((size, piece), taps);
                 y = 0;
                 while y < size {
                     lines[y][x] = values[y];
@@ -45,7 +55,7 @@ pub fn pack_winograd(shape: &Winograd, out: &mut [f32], mut w: impl FnMut(usize,
             }
             let (mut y, mut line) = (0, at);
             while y < size {
-                let values = transformed((size, window), lines[y]);
+                let values = transformed((size, piece), lines[y]);
                 let mut place = line;
                 x = 0;
                 while x < size && place < length {
@@ -58,9 +68,9 @@ pub fn pack_winograd(shape: &Winograd, out: &mut [f32], mut w: impl FnMut(usize,
     }
 }
 
-/// Up to five weights at the points 0, 1, -1 (and 2, -2) and infinity, scaled as the inverse transform needs it.
+/// Two to five weights at the points 0, 1, -1 (and 2, -2) and infinity, scaled as the inverse transform needs it.
 fn transformed((size, window): (usize, usize), w: [f64; 5]) -> [f64; 6] {
-    let (even, odd, last) = (w[0] + w[2] + w[4], w[1] + w[3], w[if window == 5 { 4 } else { 2 }]);
+    let (even, odd, last) = (w[0] + w[2] + w[4], w[1] + w[3], w[window - 1]);
     if size == 4 {
         return [w[0], (even + odd) * 0.5, (even - odd) * 0.5, last, 0.0, 0.0];
     }

@@ -42,9 +42,16 @@ fn pixels_of_2<S: Simd>(s: S, m: [S::F32; 4]) -> [S::F32; 2] {
 
 /// Two pixels of a window of five from sums at six points.
 #[inline(always)]
-fn pixels_of_5<S: Simd>(s: S, m: [S::F32; 6]) -> [S::F32; 2] {
+fn pixels_of_2_of_6<S: Simd>(s: S, m: [S::F32; 6]) -> [S::F32; 2] {
     let (a, b, e, g) = (s.add(m[1], m[2]), s.sub(m[1], m[2]), s.add(m[3], m[4]), s.sub(m[3], m[4]));
     [s.add(m[0], s.add(a, e)), s.add(m[5], s.mul_add(s.splat(2.0), g, b))]
+}
+
+/// Three pixels of a window of four from sums at six points.
+#[inline(always)]
+fn pixels_of_3<S: Simd>(s: S, m: [S::F32; 6]) -> [S::F32; 3] {
+    let (a, b, e, g) = (s.add(m[1], m[2]), s.sub(m[1], m[2]), s.add(m[3], m[4]), s.sub(m[3], m[4]));
+    [s.add(m[0], s.add(a, e)), s.mul_add(s.splat(2.0), g, b), s.add(m[5], s.mul_add(s.splat(4.0), e, a))]
 }
 
 /// Four pixels from sums at six points.
@@ -96,6 +103,8 @@ pub(super) struct Data<'a> {
     /// The first `size^2` are used.
     pub pixels: &'a Pixels,
     pub channels: usize,
+    /// Channels that are written: more than there are are zeros.
+    pub written: usize,
     pub to: *mut f32,
     pub step: usize,
     pub plane: usize,
@@ -138,8 +147,8 @@ impl Data<'_> {
             }
         }
         let mut channel = 0;
-        while channel < self.channels {
-            let left = self.channels - channel;
+        while channel < self.written {
+            let left = self.channels.saturating_sub(channel);
             let to = self.to.wrapping_add(channel / LINE * self.step + channel % LINE);
             both_axes(
                 s,
@@ -154,7 +163,7 @@ impl Data<'_> {
                 |y: usize, x: usize, v: S::F32| {
                     let at = to.wrapping_add((y * N + x) * self.plane);
                     // SAFETY: there is room for the tile's channels at every position.
-                    unsafe { store_first(s, at, left, v) };
+                    unsafe { store_first(s, at, self.written - channel, v) };
                 },
             );
             channel += S::LANES;
@@ -214,7 +223,12 @@ impl WithSimd for Sums<'_> {
                 (2, 6) => self.transform::<S, 6, 2>(
                     s,
                     #[inline(always)]
-                    |m| pixels_of_5(s, m),
+                    |m| pixels_of_2_of_6(s, m),
+                ),
+                (3, _) => self.transform::<S, 6, 3>(
+                    s,
+                    #[inline(always)]
+                    |m| pixels_of_3(s, m),
                 ),
                 (2, _) => self.transform::<S, 4, 2>(
                     s,

@@ -1,4 +1,4 @@
-//! 3x3 and 5x5 convolutions, of volumes too, that can be computed by minimal filtering: their form, their transformed weights, and blocks of tiles.
+//! 3x3, 5x5 and 7x7 convolutions, of volumes too, that can be computed by minimal filtering: their form, their transformed weights, and blocks of tiles.
 
 mod choice;
 mod dilated;
@@ -20,6 +20,10 @@ const CACHE: usize = 1024 * 1024;
 /// Bytes of it that transformed data and sums may take while weights stream through it.
 const STREAMED: usize = CACHE * 5 / 8;
 
+/// Taps along each axis of a piece of a window of 7x7, and channels that its data are padded to.
+const PIECE: i64 = 4;
+const VECTOR: i64 = 16;
+
 /// Slices of the result in a block, where there are as many: fewer would transform most data twice.
 const LEAST_SLICES: i64 = 4;
 
@@ -32,7 +36,7 @@ pub(super) struct Form {
     axes: [usize; 2],
     /// Of volumes.
     slices: Option<Slices>,
-    /// Pixels of the window along each axis: 3 or 5.
+    /// Pixels of the window along each axis: 3, 5 or 7.
     window: i64,
     groups: i64,
     images: i64,
@@ -91,15 +95,15 @@ pub(super) fn contraction(
     Some((program.add_constant(&name, f32_tensor(elements)), winograd))
 }
 
-/// The form that the kernel takes: constant weights, two tap axes of extent 3 or 5 that slide without gaps along the last two
-/// row axes, before them at most one that slides along slices, and constant sizes but for those of the image.
+/// The form that the kernel takes: constant weights, two tap axes of extent 3, 5 or 7 that slide without gaps along the last two
+/// row axes, before them at most one, but not before 7, that slides along slices, and constant sizes but for those of the image.
 pub(super) fn form(program: &Program, kernel: &Kernel, d: &Description) -> Option<Form> {
     let KernelKind::Contraction { weights, .. } = &kernel.kind else { return None };
     program.buffer(kernel.buffer_of(*weights)?).constant()?;
     let [slices @ .., first, second] = d.taps.as_slice() else { return None };
     let last = d.rows.iter().rposition(|axis| !axis.extent.is(1))?;
     let axes = [last.checked_sub(1)?, last];
-    let window = first.extent.as_const().filter(|window| matches!(window, 3 | 5))?;
+    let window = first.extent.as_const().filter(|window| matches!(window, 3 | 5 | 7))?;
     for (i, tap) in [first, second].into_iter().enumerate() {
         if !tap.extent.is(window) || !slides(d, axes[i], slices.len() + i) {
             return None;
@@ -111,7 +115,7 @@ pub(super) fn form(program: &Program, kernel: &Kernel, d: &Description) -> Optio
     let size = |axis: usize| d.rows.get(axis).map(|axis| axis.extent.upper_bound());
     let slices = match slices {
         [] => None,
-        [tap] => {
+        [tap] if window < 7 => {
             let axis = (0..axes[0]).find(|axis| slides(d, *axis, 0))?;
             Some(Slices { axis, count: size(axis)?, taps: tap.extent.as_const()? })
         }
@@ -145,7 +149,13 @@ fn slides(d: &Description, row: usize, tap: usize) -> bool {
 impl Form {
     /// Positions of a transformed tile.
     fn positions(&self, tile: i64) -> i64 {
-        (tile + self.window - 1) * (tile + self.window - 1)
+        let taps = if self.window == 7 { PIECE } else { self.window };
+        (tile + taps - 1) * (tile + taps - 1)
+    }
+
+    /// Channels of the transformed data: those of four pieces, in whole vectors, for a window of 7.
+    fn data_depth(&self) -> i64 {
+        if self.window == 7 { self.depth.saturating_add(VECTOR - 1) / VECTOR * VECTOR * 4 } else { self.depth }
     }
 
     /// Tiles of all images.
@@ -167,7 +177,7 @@ impl Form {
     /// Blocks of equal size, such that transformed data and sums stay in the second-level cache beside the weights.
     fn blocks(&self, tile: i64, panel: usize, scratch: BufferId) -> Winograd {
         let positions = self.positions(tile) as usize;
-        let [tiles, depth, columns, taps] = [self.tiles(tile), self.depth, self.columns, self.taps()]
+        let [tiles, depth, columns, taps] = [self.tiles(tile), self.data_depth(), self.columns, self.taps()]
             .map(|n| usize::try_from(n).unwrap_or(usize::MAX).max(1));
         let plane = 4 * positions;
         let weights = plane.saturating_mul(depth).saturating_mul(columns).saturating_mul(taps);

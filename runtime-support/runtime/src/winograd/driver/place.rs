@@ -42,16 +42,16 @@ impl Run<'_> {
         place
     }
 
-    /// The input pixels under a tile.
-    pub(super) fn pixels(&self, place: &Place) -> Pixels {
+    /// The input pixels under a tile, from its first one, or this one of them, on.
+    pub(super) fn pixels(&self, place: &Place, start: [usize; 2]) -> Pixels {
         let (c, size, [y, x]) = (&self.shape.product, self.shape.size(), axes(self.shape));
         let (y, x) = (c.rows[y & 3], c.rows[x & 3]);
         let inside = |at: usize, (first, end): (usize, usize)| first <= at && at < end;
         let mut pixels = [None; 36];
         for (dy, line) in blocks_mut(&mut pixels, size).enumerate().take(size) {
-            let at_y = place.first[0] + dy;
+            let at_y = place.first[0] + start[0] + dy;
             for (dx, pixel) in line.iter_mut().enumerate() {
-                let at_x = place.first[1] + dx;
+                let at_x = place.first[1] + start[1] + dx;
                 if inside(at_y, self.valid[0]) && inside(at_x, self.valid[1]) {
                     let at = place.a.wrapping_add(step(at_y, y.a)).wrapping_add(step(at_x, x.a));
                     *pixel = Some(self.a.wrapping_offset(at));

@@ -70,20 +70,21 @@ impl Form {
         let groups = self.groups as f64;
         let filtered =
             |tile: i64| (groups * self.filtered(tile, weight) + price * self.growth(tile) as f64, Some(tile));
-        let tiles: &[i64] = if self.window == 3 { &[2, 4] } else { &[2] };
+        let tiles: &[i64] = match self.window {
+            3 => &[2, 4],
+            5 => &[2],
+            _ => &[3],
+        };
         let all = [(groups * self.direct(weight), None)].into_iter().chain(tiles.iter().map(|tile| filtered(*tile)));
         all.min_by(|a, b| a.0.total_cmp(&b.0)).and_then(|(_, tile)| tile)
     }
 
     /// Bytes that transformed weights take beyond the plain ones.
     fn growth(&self, tile: i64) -> i64 {
-        let positions = self.positions(tile) - self.window * self.window;
-        self.groups.saturating_mul(self.sum()).saturating_mul(self.columns).saturating_mul(4 * positions)
-    }
-
-    /// Products of a sum at one position.
-    fn sum(&self) -> i64 {
-        self.depth.saturating_mul(self.taps())
+        let transformed = self.positions(tile).saturating_mul(self.data_depth());
+        let plain = (self.window * self.window).saturating_mul(self.depth);
+        let columns = self.groups.saturating_mul(self.taps()).saturating_mul(self.columns);
+        transformed.saturating_sub(plain).saturating_mul(columns).saturating_mul(4)
     }
 
     /// Nanoseconds of the plain sum of a group.
@@ -91,13 +92,14 @@ impl Form {
         let slices = self.images.saturating_mul(self.count());
         let pixels = slices.saturating_mul(self.height).saturating_mul(self.width);
         let tile = if self.columns <= LINE_COLUMNS { LINE_COLUMNS } else { TILE_COLUMNS };
-        (self.window * self.window) as f64 * self.product(pixels as f64, tile, weight)
+        (self.window * self.window) as f64 * self.product(self.depth, pixels as f64, tile, weight)
     }
 
-    /// Nanoseconds of the product of so many rows with the weights of a tap or position, in tiles of so many columns.
-    fn product(&self, rows: f64, tile: i64, weight: f64) -> f64 {
+    /// Nanoseconds of the product of so many rows of `depth` channels with the weights of a tap or position, in tiles of so many
+    /// columns.
+    fn product(&self, depth: i64, rows: f64, tile: i64, weight: f64) -> f64 {
         let columns = self.columns.saturating_add(tile - 1) / tile * tile;
-        self.sum() as f64 * (columns as f64 * rows * PRODUCT + self.columns as f64 * weight)
+        depth.saturating_mul(self.taps()) as f64 * (columns as f64 * rows * PRODUCT + self.columns as f64 * weight)
     }
 
     /// Nanoseconds of a group with tiles of this size.
@@ -106,8 +108,8 @@ impl Form {
         let tiles = self.tiles(tile).saturating_mul(self.count());
         // Slices that two blocks read are transformed twice.
         let read = 1.0 + (self.taps() - 1) as f64 / self.count().clamp(1, LEAST_SLICES) as f64;
-        let transformed = (self.depth as f64 * read + self.columns as f64) * tiles as f64;
-        let product = self.product(tiles.max(LEAST_TILES) as f64, TILE_COLUMNS, weight);
+        let transformed = (self.data_depth() as f64 * read + self.columns as f64) * tiles as f64;
+        let product = self.product(self.data_depth(), tiles.max(LEAST_TILES) as f64, TILE_COLUMNS, weight);
         positions * (product + transformed * TRANSFORMED) + tiles as f64 * TILE + PHASES
     }
 }
@@ -137,9 +139,11 @@ mod tests {
 
     #[test]
     fn large_windows_gain_with_fewer_channels_and_small_tiles() {
-        let [three, five] = [3, 5].map(|window| Form { window, ..square(28, 24, 24) });
-        assert_eq!(within(i64::MAX, 0.06, &[Some(&three), Some(&five)]), [Some(4), Some(2)]);
+        let [three, five, seven] = [3, 5, 7].map(|window| Form { window, ..square(28, 24, 24) });
+        let forms = [Some(&three), Some(&five), Some(&seven)];
+        assert_eq!(within(i64::MAX, 0.06, &forms), [Some(4), Some(2), Some(3)]);
         assert_eq!(five.growth(2), (36 - 25) * 4 * 24 * 24);
+        assert_eq!(seven.growth(3), (36 * 4 * 32 - 49 * 24) * 4 * 24);
     }
 
     #[test]
