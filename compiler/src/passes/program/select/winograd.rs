@@ -20,6 +20,12 @@ const CACHE: usize = 1024 * 1024;
 /// Bytes of it that transformed data and sums may take while weights stream through it.
 const STREAMED: usize = CACHE * 5 / 8;
 
+/// Plain sums leave out the lines of a window that lie in the padding if at most this part of them does not, and lines of the result
+/// have this many pixels. Lines are counted up to so many.
+const MOST_INSIDE: f64 = 0.9;
+const LEAST_LINE: i64 = 7;
+const MOST_COUNTED: i64 = 128;
+
 /// Taps along each axis of a piece of a window of 7x7, and channels that its data are padded to.
 const PIECE: i64 = 4;
 const VECTOR: i64 = 16;
@@ -38,6 +44,8 @@ pub(super) struct Form {
     slices: Option<Slices>,
     /// Pixels of the window along each axis: 3, 5 or 7.
     window: i64,
+    /// Part of the plain sum's products that is computed: lines of the window that lie in the padding are left out if they are many.
+    inside: f64,
     groups: i64,
     images: i64,
     height: i64,
@@ -128,6 +136,7 @@ pub(super) fn form(program: &Program, kernel: &Kernel, d: &Description) -> Optio
         axes,
         slices,
         window,
+        inside: inside(d, axes),
         groups: extent(&d.batches).upper_bound(),
         images: product(&images).upper_bound(),
         height: size(axes[0])?,
@@ -135,6 +144,22 @@ pub(super) fn form(program: &Program, kernel: &Kernel, d: &Description) -> Optio
         depth: d.depth.as_ref()?.extent.as_const()?,
         columns: extent(&d.columns).as_const()?,
     })
+}
+
+/// The part of the products of a window whose lines are not in the padding, or all where few are or lines of the result are short.
+fn inside(d: &Description, [y, x]: [usize; 2]) -> f64 {
+    let extent = |axis: Option<&KernelAxis>| axis.and_then(|axis| axis.extent.as_const());
+    let Some(tap) = d.taps.len().checked_sub(2) else { return 1.0 };
+    let bound = d.bounds.iter().find(|bound| (bound.row, bound.tap) == (Some(y), Some(tap)));
+    let range = bound.and_then(|bound| Some((bound.offset.as_const()?, bound.limit.as_const()?)));
+    let sizes = extent(d.rows.get(y)).zip(extent(d.taps.get(tap))).zip(extent(d.rows.get(x)));
+    let (Some((offset, limit)), Some(((rows, taps), line))) = (range, sizes) else { return 1.0 };
+    if rows > MOST_COUNTED || line < LEAST_LINE {
+        return 1.0;
+    }
+    let of_row = |row: i64| (0..taps).filter(|tap| (0..limit).contains(&(offset + row + tap))).count();
+    let part = (0..rows).map(of_row).sum::<usize>() as f64 / (rows * taps).max(1) as f64;
+    if part > MOST_INSIDE { 1.0 } else { part }
 }
 
 /// Whether a tap axis slides along a row axis one element at a time, and no bound is about one of them alone.

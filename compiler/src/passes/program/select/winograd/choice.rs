@@ -92,7 +92,7 @@ impl Form {
         let slices = self.images.saturating_mul(self.count());
         let pixels = slices.saturating_mul(self.height).saturating_mul(self.width);
         let tile = if self.columns <= LINE_COLUMNS { LINE_COLUMNS } else { TILE_COLUMNS };
-        (self.window * self.window) as f64 * self.product(self.depth, pixels as f64, tile, weight)
+        self.inside * (self.window * self.window) as f64 * self.product(self.depth, pixels as f64, tile, weight)
     }
 
     /// Nanoseconds of the product of so many rows of `depth` channels with the weights of a tap or position, in tiles of so many
@@ -119,7 +119,18 @@ mod tests {
     use super::*;
 
     fn square(size: i64, depth: i64, columns: i64) -> Form {
-        Form { axes: [0, 1], slices: None, window: 3, groups: 1, images: 1, height: size, width: size, depth, columns }
+        Form {
+            axes: [0, 1],
+            slices: None,
+            window: 3,
+            inside: 1.0,
+            groups: 1,
+            images: 1,
+            height: size,
+            width: size,
+            depth,
+            columns,
+        }
     }
 
     #[test]
