@@ -100,7 +100,7 @@ options! {
     /// Which implementations to use: `auto` selects kernels, `reference` compiles every operation as the loops that
     /// define it, slow but simple.
     kernels: one<Kernels>, "auto|reference";
-    /// How exact results are: `auto` computes 3x3 and 5x5 convolutions by minimal filtering (Winograd) where that is faster, with
+    /// How exact results are: `auto` computes convolutions of small windows by minimal filtering (Winograd) where that is faster, with
     /// rounding errors several times those of the plain sum and up to four times the weights, several narrow groups of a
     /// convolution as one, multiplies scales that are computed (squeeze and excitation) into weights where these are fewer,
     /// and what is computed of 16-bit floats in f32; `exact` does none of it.

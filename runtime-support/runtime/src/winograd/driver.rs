@@ -96,14 +96,10 @@ fn sums_behind(shape: &Winograd, data: *mut f32) -> *mut f32 {
     data.wrapping_add(shape.positions() * shape.data_plane())
 }
 
-fn axes(shape: &Winograd) -> [usize; 2] {
-    shape.axes.map(usize::from)
-}
-
 /// Input pixels along an axis that the convolution reads: all that some output pixel's tap reaches, but the padding.
-fn valid(c: &Contraction, row: usize, tap: u8) -> (usize, usize) {
+fn valid(c: &Contraction, row: RowAxis, tap: u8) -> (usize, usize) {
     let reach = c.taps[usize::from(tap) & 3].extent.saturating_sub(1);
-    let (mut first, mut end) = (0, c.rows[row & 3].extent.saturating_add(reach));
+    let (mut first, mut end) = (0, row.extent.saturating_add(reach));
     for bound in c.bounds.iter().filter(|bound| bound.limit != 0 && bound.tap == tap) {
         first = first.max(bound.offset.saturating_neg().max(0) as usize);
         end = end.min((bound.limit as isize).saturating_sub(bound.offset).max(0) as usize);
@@ -114,7 +110,7 @@ fn valid(c: &Contraction, row: usize, tap: u8) -> (usize, usize) {
 impl<'a> Run<'a> {
     /// One batch.
     fn new(shape: &'a Winograd, cx: Cx<'a>, batch: usize, shared: &Shared<'_>, data: *mut f32) -> Self {
-        let (c, [y, x]) = (&shape.product, axes(shape));
+        let (c, [y, x]) = (&shape.product, shape.lines());
         let inner = c.batches[1].extent;
         let batch = [floor_div_usize(batch, inner), floor_mod_usize(batch, inner)];
         let job = Job::new(c, batch, shared.a, shared.w, shared.out, &shared.epilogue);
@@ -134,7 +130,7 @@ impl<'a> Run<'a> {
             most: packed_kernels::most_rows(sets),
             data,
             sums: sums_behind(shape, data),
-            tiles: [y, x].map(|axis| ceil_div_usize(c.rows[axis & 3].extent, shape.tile)),
+            tiles: [ceil_div_usize(y.extent, shape.tile()[0]), ceil_div_usize(x.extent, shape.tile)],
             valid: [valid(c, y, 2), valid(c, x, 3)],
             slices: 0..1,
         }
@@ -145,9 +141,9 @@ impl<'a> Run<'a> {
     /// # Safety
     /// The descriptor fits all operands.
     unsafe fn all(&self, memory: (*mut f32, usize), then: Option<Then<'_>>) {
-        let (c, [y, x]) = (&self.shape.product, axes(self.shape));
+        let (c, [y, x]) = (&self.shape.product, self.shape.lines());
         let slices = self.shape.slices.map_or(1, |slices| c.rows[usize::from(slices.axis) & 3].extent);
-        let pixels = c.rows[y & 3].extent.saturating_mul(c.rows[x & 3].extent);
+        let pixels = y.extent.saturating_mul(x.extent);
         let images = floor_div_usize(c.m(), pixels.saturating_mul(slices));
         let count = images.saturating_mul(self.tiles[0]).saturating_mul(self.tiles[1]);
         let mut first = 0;
@@ -272,9 +268,9 @@ impl<'a> Run<'a> {
     /// Transforms the data of a tile for every piece of the window.
     fn pieces(&self, place: &Place, to: *mut f32, step: usize) {
         let (shape, channels, pieces) = (self.shape, self.shape.product.depth, self.shape.pieces());
-        let written = if pieces > 1 { padded(channels) } else { channels };
-        for piece in 0..pieces * pieces {
-            let start = [floor_div_usize(piece, pieces), floor_mod_usize(piece, pieces)].map(|i| i * PIECE);
+        let written = if pieces[1] > 1 { padded(channels) } else { channels };
+        for piece in 0..pieces[0] * pieces[1] {
+            let start = [floor_div_usize(piece, pieces[1]), floor_mod_usize(piece, pieces[1])].map(|i| i * PIECE);
             let to = to.wrapping_add(piece * ceil_div_usize(channels, LINE) * step);
             let (pixels, plane) = (self.pixels(place, start), shape.data_plane());
             self.cx.dispatch(Data { size: shape.size(), pixels: &pixels, channels, written, to, step, plane });
@@ -309,8 +305,9 @@ impl<'a> Run<'a> {
     /// The slices of the data, from the first tap of slice 0 on, that the present slices of the result read.
     fn data_slices(&self) -> Range<usize> {
         let Some(Slices { axis, .. }) = self.shape.slices else { return 0..1 };
-        let (first, end) = valid(&self.shape.product, axis.into(), 1);
-        let reach = self.shape.product.taps[1].extent.saturating_sub(1);
+        let c = &self.shape.product;
+        let (first, end) = valid(c, c.rows[usize::from(axis) & 3], 1);
+        let reach = c.taps[1].extent.saturating_sub(1);
         let end = end.min(self.slices.end.saturating_add(reach));
         self.slices.start.max(first).min(end)..end
     }
@@ -418,10 +415,9 @@ impl<'a> Run<'a> {
         group: &mut Group,
         then: Option<Then<'_>>,
     ) {
-        let (c, tile, [y, x]) = (&self.shape.product, self.shape.tile, axes(self.shape));
-        let (y, x) = (c.rows[y & 3], c.rows[x & 3]);
+        let (tile, [y, x]) = (self.shape.tile(), self.shape.lines());
         let [y0, x0] = place.first;
-        let size = [tile.min(y.extent - y0), tile.min(x.extent - x0)];
+        let size = [tile[0].min(y.extent - y0), tile[1].min(x.extent - x0)];
         let out = self.out.wrapping_add(place.out + y0 * y.out + x0 * x.out);
         let residual = offset(self.residual, place.residual + y0 * y.residual + x0 * x.residual);
         let mut column = first;
@@ -449,7 +445,7 @@ impl<'a> Run<'a> {
                 finish,
             });
             if let Some(then) = then {
-                for (dy, data) in blocks_mut(group, tile * GROUP).enumerate().take(size[0]) {
+                for (dy, data) in blocks_mut(group, tile[1] * GROUP).enumerate().take(size[0]) {
                     let first_row = place.row + (y0 + dy) * x.extent + x0;
                     let data = data.get_mut(..size[1] * GROUP).unwrap_or_default();
                     then(Tile::in_buffer(self.batch, (first_row, column), data, GROUP, cols));

@@ -8,6 +8,8 @@
 //! A window of 7x7 is four of 4x4, the last line and column of which are zeros: as four times as many channels, which are those of
 //! pixels that are four pixels apart.
 //!
+//! A window of one line is filtered along it, every line of the result by itself.
+//!
 //! Convolutions of volumes are filtered in every slice; position by position, the products of a slice's neighbours are
 //! added up, which is a convolution along the slices.
 mod driver;
@@ -21,7 +23,7 @@ mod transform;
 pub use pack::pack_winograd;
 
 use crate::contraction::packed::padded;
-use crate::contraction::{Bound, Contraction, Epilogue, Tap, packed_len};
+use crate::contraction::{Bound, Contraction, Epilogue, RowAxis, Tap, packed_len};
 use crate::cx::Cx;
 use crate::math::ceil_div_usize;
 use crate::raw::{Dst, Extent, Src};
@@ -45,14 +47,16 @@ pub struct Slices {
 /// A convolution that is computed by minimal filtering. Plain data, so that generated code writes it as a `const`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Winograd {
-    /// The convolution, with tap axes 2 and 3 as its window of 3x3, 5x5 or 7x7; its batches are groups. `panel` is that of the packed
+    /// The convolution, with tap axes 2 and 3 as its window of 3x3, 5x5 or 7x7, or one line of such; its batches are groups. `panel` is that of the packed
     /// weights.
     pub product: Contraction,
-    /// The row axes along which tap axes 2 and 3 slide: neighbours, which only axes of extent 1 follow.
+    /// The row axes along which tap axes 2 and 3 slide: neighbours, which only axes of extent 1 follow. The first one is
+    /// [`Bound::NO_AXIS`] for a window of one line.
     pub axes: [u8; 2],
     /// For convolutions of volumes; without them, tap axis 1 has one index.
     pub slices: Option<Slices>,
-    /// Output pixels of a tile along each axis: 2 or 4 for a window of 3x3, 2 for 5x5, 3 for 7x7.
+    /// Output pixels of a tile along each axis of the window: 2 or 4 for 3x3, 2 for 5x5, 3 for 7x7, the same for a line of these but
+    /// for 2 for 3.
     pub tile: usize,
     /// Tiles that are multiplied at once, in every slice of a block of them.
     pub block: usize,
@@ -64,28 +68,47 @@ impl Winograd {
     /// Positions of a transformed tile.
     #[must_use]
     pub const fn positions(&self) -> usize {
-        self.size().saturating_mul(self.size())
+        let [y, x] = self.size();
+        y.saturating_mul(x)
     }
 
-    /// Pixels of the data under a tile along each axis.
-    const fn size(&self) -> usize {
-        self.tile.saturating_add(self.piece()).saturating_sub(1)
+    /// Whether the window is one line.
+    const fn is_line(&self) -> bool {
+        self.product.taps[2].extent == 1
+    }
+
+    /// Pixels of a tile along both axes.
+    const fn tile(&self) -> [usize; 2] {
+        [if self.is_line() { 1 } else { self.tile }, self.tile]
+    }
+
+    /// Pixels of the data under a tile along both axes.
+    const fn size(&self) -> [usize; 2] {
+        let size = self.tile.saturating_add(self.piece()).saturating_sub(1);
+        [if self.is_line() { 1 } else { size }, size]
+    }
+
+    /// The row axes along both axes of a tile.
+    const fn lines(&self) -> [RowAxis; 2] {
+        let (rows, [y, x]) = (&self.product.rows, self.axes);
+        [if self.is_line() { RowAxis::ONE } else { rows[(y & 3) as usize] }, rows[(x & 3) as usize]]
     }
 
     /// Taps of a window, or of a piece of one of 7x7, along each axis.
     const fn piece(&self) -> usize {
-        if self.pieces() > 1 { PIECE } else { self.product.taps[3].extent }
+        if self.pieces()[1] > 1 { PIECE } else { self.product.taps[3].extent }
     }
 
-    /// Pieces of a window along each axis.
-    const fn pieces(&self) -> usize {
-        if self.product.taps[3].extent == 7 { 2 } else { 1 }
+    /// Pieces of a window along both axes.
+    const fn pieces(&self) -> [usize; 2] {
+        let pieces = if self.product.taps[3].extent == 7 { 2 } else { 1 };
+        [if self.is_line() { 1 } else { pieces }, pieces]
     }
 
     /// Channels of the data, of all pieces: whole vectors of each if there are several.
     const fn depth(&self) -> usize {
-        let (depth, pieces) = (self.product.depth, self.pieces());
-        if pieces > 1 { padded(depth).saturating_mul(pieces * pieces) } else { depth }
+        let (depth, [y, x]) = (self.product.depth, self.pieces());
+        if x > 1 { padded(depth).saturating_mul(y * x) } else { depth }
     }
 
     /// Floats of the transformed and packed weights of a batch. Saturates.
@@ -164,13 +187,11 @@ impl Winograd {
 
     const fn has_form(&self) -> bool {
         let (c, [y, x]) = (&self.product, self.axes);
-        let window = c.taps[3].extent;
-        if !matches!((self.tile, window), (2 | 4, 3) | (2, 5) | (3, 7))
-            || self.block == 0
-            || self.chunk == 0
-            || x >= 4
-            || y.wrapping_add(1) != x
-        {
+        let (window, is_line) = (c.taps[3].extent, self.is_line());
+        let has_tile =
+            matches!((self.tile, window), (4, 3) | (2, 5) | (3, 7)) || self.tile == 2 && window == 3 && !is_line;
+        let has_axes = if is_line { y == Bound::NO_AXIS } else { y.wrapping_add(1) == x };
+        if !has_tile || self.block == 0 || self.chunk == 0 || x >= 4 || !has_axes {
             return false;
         }
         let taps = c.taps;
@@ -185,8 +206,7 @@ impl Winograd {
             && self.chunk.is_multiple_of(c.panel)
             && is_one(taps[0])
             && self.has_slices()
-            && taps[2].extent == window
-            && c.rows[(y & 3) as usize].a == taps[2].a
+            && (is_line || taps[2].extent == window && c.rows[(y & 3) as usize].a == taps[2].a)
             && c.rows[(x & 3) as usize].a == taps[3].a
             && self.has_bound(&c.bounds[0])
             && self.has_bound(&c.bounds[1])
@@ -198,7 +218,7 @@ impl Winograd {
         let (c, tap) = (&self.product, self.product.taps[1]);
         match self.slices {
             None => is_one(tap),
-            Some(_) if self.pieces() > 1 => false,
+            Some(_) if self.pieces()[1] > 1 || self.is_line() => false,
             Some(Slices { axis, block }) => {
                 block > 0 && tap.extent > 0 && axis < self.axes[0] && c.rows[(axis & 3) as usize].a == tap.a
             }
@@ -211,7 +231,9 @@ impl Winograd {
             Some(slices) => bound.row == slices.axis && bound.tap == 1,
             None => false,
         };
-        let axes = bound.row == self.axes[0] && bound.tap == 2 || bound.row == self.axes[1] && bound.tap == 3 || slices;
+        let axes = !self.is_line() && bound.row == self.axes[0] && bound.tap == 2
+            || bound.row == self.axes[1] && bound.tap == 3
+            || slices;
         bound.limit == 0 || axes && bound.stride == 1 && bound.dilation == 1
     }
 

@@ -10,8 +10,8 @@ use crate::math::{floor_div_usize, floor_mod_usize};
 ///
 /// Plain loops that call nothing: the compiler calls this from build scripts, which Cargo does not optimise.
 pub fn pack_winograd(shape: &Winograd, out: &mut [f32], mut w: impl FnMut(usize, usize, usize) -> f32) {
-    let (c, size, length, sum) = (&shape.product, shape.size(), out.len(), shape.sum());
-    let (window, piece, pieces) = (c.taps[3].extent, shape.piece(), shape.pieces());
+    let (c, [lines_of, size], length, sum) = (&shape.product, shape.size(), out.len(), shape.sum());
+    let ([height, window], piece, pieces) = ([c.taps[2].extent, c.taps[3].extent], shape.piece(), shape.pieces()[1]);
     // Channels of a slice, or of a piece.
     let channels = if pieces > 1 { padded(c.depth) } else { c.depth };
     if shape.chunk == 0 || c.panel == 0 || size > 6 || piece > 5 || shape.weights_len() > length {
@@ -33,28 +33,30 @@ pub fn pack_winograd(shape: &Winograd, out: &mut [f32], mut w: impl FnMut(usize,
             if depth >= c.depth {
                 continue;
             }
-            let (slice, [top, left]) = match pieces {
-                1 => (part * window * window, [0, 0]),
+            let (slice, [top, left]) = match (pieces, height) {
+                (1, _) => (part * height * window, [0, 0]),
+                (_, 1) => (0, [0, part * piece]),
                 _ => (0, [part / 2 * piece, part % 2 * piece]),
             };
             // Lines of the window, each with the taps of one column of it or at one point.
             let (mut lines, mut x) = ([[0.0f64; 5]; 6], 0);
             while x < piece && left + x < window {
                 let (mut taps, mut y) = ([0.0f64; 5], 0);
-                while y < piece && top + y < window {
+                while y < piece && top + y < height {
                     taps[y] = w(slice + window * (top + y) + left + x, depth, column) as f64;
                     y += 1;
                 }
-                let values = transformed((size, piece), taps);
+                let values =
+                    if height == 1 { [taps[0], 0.0, 0.0, 0.0, 0.0, 0.0] } else { transformed((size, piece), taps) };
                 y = 0;
-                while y < size {
+                while y < lines_of {
                     lines[y][x] = values[y];
                     y += 1;
                 }
                 x += 1;
             }
             let (mut y, mut line) = (0, at);
-            while y < size {
+            while y < lines_of {
                 let values = transformed((size, piece), lines[y]);
                 let mut place = line;
                 x = 0;

@@ -66,16 +66,21 @@ fn pixels_of_4<S: Simd>(s: S, m: [S::F32; 6]) -> [S::F32; 4] {
     ]
 }
 
-/// Transforms N x N vectors along both axes to T x T: `load(y, x)` gives them, `store(y, x, ..)` takes them.
+/// Transforms N x N vectors along both axes to T x T, or a line of N to T: `load(y, x)` gives them, `store(y, x, ..)` takes them.
 #[inline(always)]
-fn both_axes<S: Simd, const N: usize, const T: usize>(
+fn both_axes<S: Simd, const N: usize, const T: usize, const IS_LINE: bool>(
     s: S,
     load: impl Fn(usize, usize) -> S::F32,
     along: &impl Fn([S::F32; N]) -> [S::F32; T],
     mut store: impl FnMut(usize, usize, S::F32),
 ) {
     let mut half = [[s.splat(0.0); N]; T];
-    for x in 0..N {
+    if IS_LINE {
+        for x in 0..N {
+            half[0][x] = load(0, x);
+        }
+    }
+    for x in 0..if IS_LINE { 0 } else { N } {
         let mut line = [s.splat(0.0); N];
         for y in 0..N {
             line[y] = load(y, x);
@@ -85,7 +90,7 @@ fn both_axes<S: Simd, const N: usize, const T: usize>(
             half[y][x] = line[y];
         }
     }
-    for y in 0..T {
+    for y in 0..if IS_LINE { 1 } else { T } {
         let line = along(half[y]);
         for x in 0..T {
             store(y, x, line[x]);
@@ -98,9 +103,9 @@ pub(super) type Pixels = [Option<*const f32>; 36];
 
 /// Transforms the data of one tile, all channels: position p of channel c goes to `to + p * plane + c / 16 * step + c % 16`.
 pub(super) struct Data<'a> {
-    /// Pixels under a tile along each axis.
-    pub size: usize,
-    /// The first `size^2` are used.
+    /// Pixels under a tile along both axes.
+    pub size: [usize; 2],
+    /// The first of them are used.
     pub pixels: &'a Pixels,
     pub channels: usize,
     /// Channels that are written: more than there are are zeros.
@@ -119,12 +124,17 @@ impl WithSimd for Data<'_> {
         // positions.
         unsafe {
             match self.size {
-                4 => self.transform::<S, 4>(
+                [4, _] => self.transform::<S, 4, false>(
                     s,
                     #[inline(always)]
                     |d| data_of_4(s, d),
                 ),
-                _ => self.transform::<S, 6>(
+                [1, _] => self.transform::<S, 6, true>(
+                    s,
+                    #[inline(always)]
+                    |d| data_of_6(s, d),
+                ),
+                _ => self.transform::<S, 6, false>(
                     s,
                     #[inline(always)]
                     |d| data_of_6(s, d),
@@ -136,9 +146,13 @@ impl WithSimd for Data<'_> {
 
 impl Data<'_> {
     /// # Safety
-    /// All pixels have `channels` channels, and there is room for N * N positions.
+    /// All pixels have `channels` channels, and there is room for N * N positions, or N of a line.
     #[inline(always)]
-    unsafe fn transform<S: Simd, const N: usize>(&self, s: S, along: impl Fn([S::F32; N]) -> [S::F32; N]) {
+    unsafe fn transform<S: Simd, const N: usize, const IS_LINE: bool>(
+        &self,
+        s: S,
+        along: impl Fn([S::F32; N]) -> [S::F32; N],
+    ) {
         // Pixels in the padding do not move with the channel.
         let mut from = [(ZEROS.as_ptr(), 0usize); 36];
         for (from, pixel) in from.iter_mut().zip(self.pixels) {
@@ -150,7 +164,7 @@ impl Data<'_> {
         while channel < self.written {
             let left = self.channels.saturating_sub(channel);
             let to = self.to.wrapping_add(channel / LINE * self.step + channel % LINE);
-            both_axes(
+            both_axes::<S, N, N, IS_LINE>(
                 s,
                 #[inline(always)]
                 |y: usize, x: usize| {
@@ -178,10 +192,10 @@ pub(super) const NO_GROUP: Group = [0.0; PIXELS * GROUP];
 
 /// Transforms the sums of one tile back, up to [`GROUP`] columns: position p of column c comes from `from + p * plane + c`.
 pub(super) struct Sums<'a> {
-    /// Output pixels of a tile along each axis.
-    pub tile: usize,
+    /// Output pixels of a tile along both axes.
+    pub tile: [usize; 2],
     /// Pixels under it.
-    pub size: usize,
+    pub size: [usize; 2],
     pub from: *const f32,
     pub plane: usize,
     /// The first [`GROUP`] of them are transformed.
@@ -220,22 +234,37 @@ impl WithSimd for Sums<'_> {
         // SAFETY: promised by the maker of the value: sums, result, residual and bias have the columns.
         unsafe {
             match (self.tile, self.size) {
-                (2, 6) => self.transform::<S, 6, 2>(
-                    s,
-                    #[inline(always)]
-                    |m| pixels_of_2_of_6(s, m),
-                ),
-                (3, _) => self.transform::<S, 6, 3>(
-                    s,
-                    #[inline(always)]
-                    |m| pixels_of_3(s, m),
-                ),
-                (2, _) => self.transform::<S, 4, 2>(
+                ([_, 2], [4, _]) => self.transform::<S, 4, 2, false>(
                     s,
                     #[inline(always)]
                     |m| pixels_of_2(s, m),
                 ),
-                _ => self.transform::<S, 6, 4>(
+                ([1, 2], _) => self.transform::<S, 6, 2, true>(
+                    s,
+                    #[inline(always)]
+                    |m| pixels_of_2_of_6(s, m),
+                ),
+                ([1, 3], _) => self.transform::<S, 6, 3, true>(
+                    s,
+                    #[inline(always)]
+                    |m| pixels_of_3(s, m),
+                ),
+                ([1, _], _) => self.transform::<S, 6, 4, true>(
+                    s,
+                    #[inline(always)]
+                    |m| pixels_of_4(s, m),
+                ),
+                ([_, 2], _) => self.transform::<S, 6, 2, false>(
+                    s,
+                    #[inline(always)]
+                    |m| pixels_of_2_of_6(s, m),
+                ),
+                ([_, 3], _) => self.transform::<S, 6, 3, false>(
+                    s,
+                    #[inline(always)]
+                    |m| pixels_of_3(s, m),
+                ),
+                _ => self.transform::<S, 6, 4, false>(
                     s,
                     #[inline(always)]
                     |m| pixels_of_4(s, m),
@@ -248,9 +277,9 @@ impl WithSimd for Sums<'_> {
 
 impl Sums<'_> {
     /// # Safety
-    /// All N * N positions have the columns and a vector behind them.
+    /// All N * N positions, or N of a line, have the columns and a vector behind them.
     #[inline(always)]
-    unsafe fn transform<S: Simd, const N: usize, const T: usize>(
+    unsafe fn transform<S: Simd, const N: usize, const T: usize, const IS_LINE: bool>(
         &mut self,
         s: S,
         along: impl Fn([S::F32; N]) -> [S::F32; T],
@@ -259,7 +288,7 @@ impl Sums<'_> {
         // A vector may reach beyond the columns: into the next tile, or the gap behind the last one.
         while column < self.cols.min(GROUP) {
             let to = self.to.as_mut_ptr();
-            both_axes(
+            both_axes::<S, N, T, IS_LINE>(
                 s,
                 #[inline(always)]
                 |y: usize, x: usize| {
@@ -282,10 +311,10 @@ impl Finish {
     /// # Safety
     /// Result, residual and bias have the pixels and columns.
     #[inline(always)]
-    unsafe fn run<S: Simd>(&self, s: S, tile: usize, group: &mut Group) {
-        for y in 0..self.size[0].min(tile) {
-            for x in 0..self.size[1].min(tile) {
-                let values = group.as_mut_ptr().wrapping_add((y * tile + x) * GROUP);
+    unsafe fn run<S: Simd>(&self, s: S, tile: [usize; 2], group: &mut Group) {
+        for y in 0..self.size[0].min(tile[0]) {
+            for x in 0..self.size[1].min(tile[1]) {
+                let values = group.as_mut_ptr().wrapping_add((y * tile[1] + x) * GROUP);
                 let out = self.out.wrapping_add(y * self.out_step[0] + x * self.out_step[1]);
                 let residual = match self.residual.is_null() {
                     true => self.residual,

@@ -1,4 +1,5 @@
-//! 3x3, 5x5 and 7x7 convolutions, of volumes too, that can be computed by minimal filtering: their form, their transformed weights, and blocks of tiles.
+//! 3x3, 5x5 and 7x7 convolutions, of volumes and along lines too, that can be computed by minimal filtering: their form, their transformed
+//! weights, and blocks of tiles.
 
 mod choice;
 mod dilated;
@@ -30,6 +31,9 @@ const MOST_COUNTED: i64 = 128;
 const PIECE: i64 = 4;
 const VECTOR: i64 = 16;
 
+/// In place of an axis.
+const NO_AXIS: usize = runtime::Bound::NO_AXIS as usize;
+
 /// Slices of the result in a block, where there are as many: fewer would transform most data twice.
 const LEAST_SLICES: i64 = 4;
 
@@ -38,11 +42,12 @@ const PORTIONS: usize = 2;
 
 /// A convolution of the form.
 pub(super) struct Form {
-    /// Positions among the row axes of the axes along which the last two tap axes slide.
+    /// Positions among the row axes of the axes along which the last two tap axes slide; the first one is [`NO_AXIS`] for a window
+    /// of one line.
     axes: [usize; 2],
     /// Of volumes.
     slices: Option<Slices>,
-    /// Pixels of the window along each axis: 3, 5 or 7.
+    /// Pixels of the window along each axis, or of its line: 3, 5 or 7.
     window: i64,
     /// Part of the plain sum's products that is computed: lines of the window that lie in the padding are left out if they are many.
     inside: f64,
@@ -108,16 +113,14 @@ pub(super) fn contraction(
 pub(super) fn form(program: &Program, kernel: &Kernel, d: &Description) -> Option<Form> {
     let KernelKind::Contraction { weights, .. } = &kernel.kind else { return None };
     program.buffer(kernel.buffer_of(*weights)?).constant()?;
-    let [slices @ .., first, second] = d.taps.as_slice() else { return None };
     let last = d.rows.iter().rposition(|axis| !axis.extent.is(1))?;
-    let axes = [last.checked_sub(1)?, last];
-    let window = first.extent.as_const().filter(|window| matches!(window, 3 | 5 | 7))?;
-    for (i, tap) in [first, second].into_iter().enumerate() {
-        if !tap.extent.is(window) || !slides(d, axes[i], slices.len() + i) {
-            return None;
-        }
+    let window = d.taps.last()?.extent.as_const().filter(|window| matches!(window, 3 | 5 | 7))?;
+    if d.bounds.iter().any(|bound| bound.row.is_none() || bound.tap.is_none()) || !slides(d, last, d.taps.len() - 1) {
+        return None;
     }
-    if d.bounds.iter().any(|bound| bound.row.is_none() || bound.tap.is_none()) {
+    let [slices @ .., first, _] = d.taps.as_slice() else { return line(d, last, window) };
+    let axes = [last.checked_sub(1)?, last];
+    if !first.extent.is(window) || !slides(d, axes[0], slices.len()) {
         return None;
     }
     let size = |axis: usize| d.rows.get(axis).map(|axis| axis.extent.upper_bound());
@@ -130,20 +133,30 @@ pub(super) fn form(program: &Program, kernel: &Kernel, d: &Description) -> Optio
         _ => return None,
     };
     let is_image = |i: &usize| slices.as_ref().is_none_or(|slices| slices.axis != *i);
-    let images: Vec<Dim> = (0..axes[0]).filter(is_image).map(|i| d.rows[i].extent.clone()).collect();
-    let extent = |axes: &[KernelAxis]| product(&axes.iter().map(|axis| axis.extent.clone()).collect::<Vec<_>>());
+    let images = extent(d.rows.iter().take(axes[0]).enumerate().filter(|(i, _)| is_image(i)).map(|(_, axis)| axis));
+    let (height, inside) = (size(axes[0])?, inside(d, axes));
+    Some(Form { axes, slices, window, inside, images: images.upper_bound(), height, ..line(d, last, window)? })
+}
+
+/// The form with a window of one line, which slides along row axis `last`.
+fn line(d: &Description, last: usize, window: i64) -> Option<Form> {
     Some(Form {
-        axes,
-        slices,
+        axes: [NO_AXIS, last],
+        slices: None,
         window,
-        inside: inside(d, axes),
-        groups: extent(&d.batches).upper_bound(),
-        images: product(&images).upper_bound(),
-        height: size(axes[0])?,
-        width: size(axes[1])?,
+        inside: 1.0,
+        groups: extent(d.batches.iter()).upper_bound(),
+        images: extent(d.rows.iter().take(last)).upper_bound(),
+        height: 1,
+        width: d.rows.get(last)?.extent.upper_bound(),
         depth: d.depth.as_ref()?.extent.as_const()?,
-        columns: extent(&d.columns).as_const()?,
+        columns: extent(d.columns.iter()).as_const()?,
     })
+}
+
+/// How many indices all of these axes have together.
+fn extent<'a>(axes: impl Iterator<Item = &'a KernelAxis>) -> Dim {
+    product(&axes.map(|axis| axis.extent.clone()).collect::<Vec<_>>())
 }
 
 /// The part of the products of a window whose lines are not in the padding, or all where few are or lines of the result are short.
@@ -172,15 +185,26 @@ fn slides(d: &Description, row: usize, tap: usize) -> bool {
 }
 
 impl Form {
+    /// Whether the window is one line.
+    fn is_line(&self) -> bool {
+        self.axes[0] == NO_AXIS
+    }
+
+    /// So many along each axis of the window.
+    fn along_axes(&self, n: i64) -> i64 {
+        if self.is_line() { n } else { n * n }
+    }
+
     /// Positions of a transformed tile.
     fn positions(&self, tile: i64) -> i64 {
         let taps = if self.window == 7 { PIECE } else { self.window };
-        (tile + taps - 1) * (tile + taps - 1)
+        self.along_axes(tile + taps - 1)
     }
 
-    /// Channels of the transformed data: those of four pieces, in whole vectors, for a window of 7.
+    /// Channels of the transformed data: those of all pieces, in whole vectors, for a window of 7.
     fn data_depth(&self) -> i64 {
-        if self.window == 7 { self.depth.saturating_add(VECTOR - 1) / VECTOR * VECTOR * 4 } else { self.depth }
+        let whole = self.depth.saturating_add(VECTOR - 1) / VECTOR * VECTOR;
+        if self.window == 7 { whole.saturating_mul(self.along_axes(2)) } else { self.depth }
     }
 
     /// Tiles of all images.
@@ -236,7 +260,8 @@ impl Form {
         let all = [self.depth, self.columns, self.taps(), self.window];
         let [depth, cols, taps, window] = all.map(|n| usize::try_from(n).unwrap_or(0));
         let mut product = runtime::Contraction { depth, cols, panel, ..runtime::Contraction::NEW };
-        (product.taps[1].extent, product.taps[2].extent, product.taps[3].extent) = (taps, window, window);
+        let height = if self.is_line() { 1 } else { window };
+        (product.taps[1].extent, product.taps[2].extent, product.taps[3].extent) = (taps, height, window);
         runtime::Winograd {
             product,
             axes: [1, 2],

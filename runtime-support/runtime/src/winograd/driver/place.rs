@@ -1,6 +1,6 @@
 //! Where tiles lie in data and result.
 use super::super::transform::Pixels;
-use super::{Run, axes};
+use super::Run;
 use crate::blocks::blocks_mut;
 use crate::contraction::table::step;
 use crate::math::{floor_div_usize, floor_mod_usize};
@@ -20,10 +20,11 @@ pub(super) struct Place {
 impl Run<'_> {
     /// Tile number `index` of a slice of all images.
     pub(super) fn place(&self, index: usize, slice: usize) -> Place {
-        let (c, [y, x]) = (&self.shape.product, axes(self.shape));
+        let (c, [y, x]) = (&self.shape.product, self.shape.axes.map(usize::from));
         let (rest, tx) = (floor_div_usize(index, self.tiles[1]), floor_mod_usize(index, self.tiles[1]));
         let (mut image, ty) = (floor_div_usize(rest, self.tiles[0]), floor_mod_usize(rest, self.tiles[0]));
-        let first = [ty, tx].map(|t| t * self.shape.tile);
+        let tile = self.shape.tile();
+        let first = [ty * tile[0], tx * tile[1]];
         let slices = self.shape.slices.map(|slices| usize::from(slices.axis));
         let mut place = Place { first, a: 0, out: 0, residual: 0, row: 0 };
         let mut below = c.rows[x & 3].extent;
@@ -44,11 +45,10 @@ impl Run<'_> {
 
     /// The input pixels under a tile, from its first one, or this one of them, on.
     pub(super) fn pixels(&self, place: &Place, start: [usize; 2]) -> Pixels {
-        let (c, size, [y, x]) = (&self.shape.product, self.shape.size(), axes(self.shape));
-        let (y, x) = (c.rows[y & 3], c.rows[x & 3]);
+        let (size, [y, x]) = (self.shape.size(), self.shape.lines());
         let inside = |at: usize, (first, end): (usize, usize)| first <= at && at < end;
         let mut pixels = [None; 36];
-        for (dy, line) in blocks_mut(&mut pixels, size).enumerate().take(size) {
+        for (dy, line) in blocks_mut(&mut pixels, size[1]).enumerate().take(size[0]) {
             let at_y = place.first[0] + start[0] + dy;
             for (dx, pixel) in line.iter_mut().enumerate() {
                 let at_x = place.first[1] + start[1] + dx;

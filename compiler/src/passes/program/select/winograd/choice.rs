@@ -10,8 +10,9 @@ use crate::program::Program;
 const PRODUCT: f64 = 1.0 / 77.0;
 /// One float of transformed data or sums: computed, written and read.
 const TRANSFORMED: f64 = 0.2;
-/// A tile of pixels, whatever its channels: addresses and padding.
+/// A tile of pixels, or of a line, whatever its channels: addresses and padding.
 const TILE: f64 = 150.0;
+const LINE: f64 = 75.0;
 /// All phases, whatever their size.
 const PHASES: f64 = 500.0;
 /// One float of weights, by the bytes of all weights of the model: up to so many they come from the second-level cache, or
@@ -71,6 +72,7 @@ impl Form {
         let filtered =
             |tile: i64| (groups * self.filtered(tile, weight) + price * self.growth(tile) as f64, Some(tile));
         let tiles: &[i64] = match self.window {
+            3 if self.is_line() => &[4],
             3 => &[2, 4],
             5 => &[2],
             _ => &[3],
@@ -82,7 +84,7 @@ impl Form {
     /// Bytes that transformed weights take beyond the plain ones.
     fn growth(&self, tile: i64) -> i64 {
         let transformed = self.positions(tile).saturating_mul(self.data_depth());
-        let plain = (self.window * self.window).saturating_mul(self.depth);
+        let plain = self.along_axes(self.window).saturating_mul(self.depth);
         let columns = self.groups.saturating_mul(self.taps()).saturating_mul(self.columns);
         transformed.saturating_sub(plain).saturating_mul(columns).saturating_mul(4)
     }
@@ -92,7 +94,7 @@ impl Form {
         let slices = self.images.saturating_mul(self.count());
         let pixels = slices.saturating_mul(self.height).saturating_mul(self.width);
         let tile = if self.columns <= LINE_COLUMNS { LINE_COLUMNS } else { TILE_COLUMNS };
-        self.inside * (self.window * self.window) as f64 * self.product(self.depth, pixels as f64, tile, weight)
+        self.inside * self.along_axes(self.window) as f64 * self.product(self.depth, pixels as f64, tile, weight)
     }
 
     /// Nanoseconds of the product of so many rows of `depth` channels with the weights of a tap or position, in tiles of so many
@@ -110,12 +112,14 @@ impl Form {
         let read = 1.0 + (self.taps() - 1) as f64 / self.count().clamp(1, LEAST_SLICES) as f64;
         let transformed = (self.data_depth() as f64 * read + self.columns as f64) * tiles as f64;
         let product = self.product(self.data_depth(), tiles.max(LEAST_TILES) as f64, TILE_COLUMNS, weight);
-        positions * (product + transformed * TRANSFORMED) + tiles as f64 * TILE + PHASES
+        let tile = if self.is_line() { LINE } else { TILE };
+        positions * (product + transformed * TRANSFORMED) + tiles as f64 * tile + PHASES
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::NO_AXIS;
     use super::*;
 
     fn square(size: i64, depth: i64, columns: i64) -> Form {
@@ -155,6 +159,16 @@ mod tests {
         assert_eq!(within(i64::MAX, 0.06, &forms), [Some(4), Some(2), Some(3)]);
         assert_eq!(five.growth(2), (36 - 25) * 4 * 24 * 24);
         assert_eq!(seven.growth(3), (36 * 4 * 32 - 49 * 24) * 4 * 24);
+    }
+
+    #[test]
+    fn lines_need_more_channels() {
+        let line = |channels: i64| Form { axes: [NO_AXIS, 0], height: 1, ..square(400, channels, channels) };
+        let (few, many) = (line(32), line(128));
+        assert_eq!(within(i64::MAX, 0.06, &[Some(&few), Some(&many)]), [None, Some(4)]);
+        assert_eq!(many.growth(4), (6 - 3) * 4 * 128 * 128);
+        let seven = Form { window: 7, ..line(120) };
+        assert_eq!((seven.positions(3), seven.data_depth()), (6, 2 * 128));
     }
 
     #[test]
