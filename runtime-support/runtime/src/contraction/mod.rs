@@ -40,7 +40,7 @@ use crate::raw::{Dst, Extent, Src};
 /// Upper estimate of the stack that a contraction, a window or a function takes: addresses of a block of rows, lists of taps,
 /// the tile buffer or the copy of a line and folded weights, the largest elements of some columns, spilled registers and frames.
 pub const KERNEL_STACK_BYTES: usize =
-    size_of::<table::Block>() + if cfg!(target_pointer_width = "64") { 36 * 1024 } else { 3 * 1024 };
+    size_of::<table::Block>() + if cfg!(target_pointer_width = "64") { 38 * 1024 } else { 3 * 1024 };
 
 /// An outer axis: images are rows, groups and matrix batches are batches. Strides in elements, `w` in packed floats.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
