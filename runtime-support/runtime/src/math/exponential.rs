@@ -117,7 +117,7 @@ pub fn sigmoid(x: f32) -> f32 {
     1.0 / (1.0 + exp_bounded(-x))
 }
 
-/// Hyperbolic tangent, at most 6 ULP off: `x p(x^2) / q(x^2)`, from [`TANH_END`] on 1.
+/// Hyperbolic tangent, at most 6 ULP off: `x p(x^2) / q(x^2)`, from 8.7 on 1.
 #[inline(always)]
 #[must_use]
 pub fn tanh(x: f32) -> f32 {
