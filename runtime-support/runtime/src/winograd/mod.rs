@@ -47,16 +47,16 @@ pub struct Slices {
 /// A convolution that is computed by minimal filtering. Plain data, so that generated code writes it as a `const`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Winograd {
-    /// The convolution, with tap axes 2 and 3 as its window of 3x3, 5x5 or 7x7, or one line of such; its batches are groups. `panel` is that of the packed
-    /// weights.
+    /// The convolution, with tap axes 2 and 3 as its window of 3x3, 5x5 or 7x7, or one line of such; its batches are
+    /// groups. `panel` is that of the packed weights.
     pub product: Contraction,
     /// The row axes along which tap axes 2 and 3 slide: neighbours, which only axes of extent 1 follow. The first one is
     /// [`Bound::NO_AXIS`] for a window of one line.
     pub axes: [u8; 2],
     /// For convolutions of volumes; without them, tap axis 1 has one index.
     pub slices: Option<Slices>,
-    /// Output pixels of a tile along each axis of the window: 2 or 4 for 3x3, 2 for 5x5, 3 for 7x7, the same for a line of these but
-    /// for 2 for 3.
+    /// Output pixels of a tile along each axis of the window: 4 for windows of 3 pixels along it (or 2, but for a line), 2 for
+    /// 5, 3 for 7.
     pub tile: usize,
     /// Tiles that are multiplied at once, in every slice of a block of them.
     pub block: usize,
