@@ -61,6 +61,11 @@ def dense(x, channels, window=1):
     return o.convolution(x, w(channels, channels, window, window), [1, 1], pads, pads, [1, 1])
 
 
+def line(channels, window):
+    pads = [window // 2]
+    return lambda x: o.convolution(x, w(channels, channels, window), [1], pads, pads, [1])
+
+
 def few_columns(channels, results, window, stride=1):
     pads = [window // 2] * 2
     return lambda x: o.convolution(x, w(results, channels, window, window), [stride] * 2, pads, pads, [1, 1])
@@ -97,6 +102,15 @@ LAYERS = {
     "dilated_6": ((1, 64, 28, 28), lambda x: grouped(x, 1, 64, 64, 3, 3, dilation=6)),
     "dilated_12": ((1, 64, 32, 32), lambda x: grouped(x, 1, 64, 64, 3, 3, dilation=12)),
     "window_5_of_few_pixels": ((1, 64, 8, 8), lambda x: grouped(x, 1, 64, 64, 5, 5)),
+    "window_5": ((1, 64, 28, 28), lambda x: dense(x, 64, 5)),
+    "window_5_of_24": ((1, 24, 28, 28), lambda x: dense(x, 24, 5)),
+    "window_7": ((1, 64, 14, 14), lambda x: dense(x, 64, 7)),
+    "window_7_of_24": ((1, 24, 28, 28), lambda x: dense(x, 24, 7)),
+    "line_3": ((1, 128, 500), line(128, 3)),
+    "line_5": ((1, 128, 500), line(128, 5)),
+    "line_7": ((1, 128, 500), line(128, 7)),
+    "few_columns_of_128_strided": ((1, 128, 16, 16), few_columns(128, 16, 3, stride=2)),
+    "few_columns_of_96_strided": ((1, 96, 14, 14), few_columns(96, 12, 5, stride=2)),
     "few_columns_3": ((2, 8, 48, 48), few_columns(8, 8, 3)),
     "few_columns_7": ((1, 64, 16, 16), few_columns(64, 8, 7)),
     "few_columns_strided": ((2, 16, 96, 96), few_columns(16, 4, 5, stride=2)),

@@ -14,7 +14,7 @@ pub fn pack_winograd(shape: &Winograd, out: &mut [f32], mut w: impl FnMut(usize,
     let ([height, window], piece, pieces) = ([c.taps[2].extent, c.taps[3].extent], shape.piece(), shape.pieces()[1]);
     // Channels of a slice, or of a piece.
     let channels = if pieces > 1 { padded(c.depth) } else { c.depth };
-    if shape.chunk == 0 || c.panel == 0 || size > 6 || piece > 5 || shape.weights_len() > length {
+    if shape.chunk == 0 || c.panel == 0 || size > 6 || !matches!(piece, 1..=5) || shape.weights_len() > length {
         return;
     }
     for column in 0..c.cols {

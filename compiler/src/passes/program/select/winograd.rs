@@ -170,7 +170,7 @@ fn inside(d: &Description, [y, x]: [usize; 2]) -> f64 {
     if rows > MOST_COUNTED || line < LEAST_LINE {
         return 1.0;
     }
-    let of_row = |row: i64| (0..taps).filter(|tap| (0..limit).contains(&(offset + row + tap))).count();
+    let of_row = |row: i64| (0..taps).filter(|tap| (0..limit).contains(&offset.saturating_add(row + tap))).count();
     let part = (0..rows).map(of_row).sum::<usize>() as f64 / (rows * taps).max(1) as f64;
     if part > MOST_INSIDE { 1.0 } else { part }
 }

@@ -55,10 +55,12 @@ impl Narrow {
                 }
                 done += outputs;
             }
-            for number in some.filter(|_| then.is_some()) {
-                let args = self.args(job, weights, table.line(job.c, &self.lines, number));
-                // SAFETY: inside the result, which is borrowed.
-                then.into_iter().for_each(|then| unsafe { job.show(then, (number * length, 0), &args.to, length) });
+            if let Some(then) = then {
+                for number in some {
+                    let args = self.args(job, weights, table.line(job.c, &self.lines, number));
+                    // SAFETY: inside the result, which is borrowed.
+                    unsafe { job.show(then, (number * length, 0), &args.to, length) };
+                }
             }
         }
     }
