@@ -9,19 +9,21 @@ use crate::program::Program;
 /// One product inside a register tile.
 const PRODUCT: f64 = 1.0 / 77.0;
 /// One float of transformed data or sums: computed, written and read.
-const TRANSFORMED: f64 = 0.2;
+const TRANSFORMED: f64 = 0.17;
 /// A tile of pixels, or of a line, whatever its channels: addresses and padding.
-const TILE: f64 = 150.0;
-const LINE: f64 = 75.0;
+const TILE: f64 = 140.0;
+const LINE: f64 = 110.0;
 /// All phases, whatever their size.
 const PHASES: f64 = 500.0;
 /// One float of weights, by the bytes of all weights of the model: up to so many they come from the second-level cache, or
 /// the third, or else from memory.
 const WEIGHT: [(i64, f64); 3] = [(512 << 10, 0.06), (16 << 20, 0.12), (i64::MAX, 0.25)];
-/// Columns of the largest register tile; narrower ones take as long.
-const TILE_COLUMNS: i64 = 32;
-/// Columns of plain sums that are computed line by line, at the full rate.
-const LINE_COLUMNS: i64 = 16;
+/// Columns of the narrowest register tile that runs at the full rate.
+const TILE_COLUMNS: i64 = 16;
+/// Columns of plain sums whose vectors hold pixels of a line, two columns more or less at a time, and their part of the full rate.
+const PLANAR_COLUMNS: i64 = 8;
+const PLANAR_PIXELS: i64 = 16;
+const PLANAR_RATE: f64 = 0.8;
 /// Tiles that take as long as fewer: the pipelines of a register tile are idle.
 const LEAST_TILES: i64 = 8;
 
@@ -91,10 +93,12 @@ impl Form {
 
     /// Nanoseconds of the plain sum of a group.
     fn direct(&self, weight: f64) -> f64 {
-        let slices = self.images.saturating_mul(self.count());
-        let pixels = slices.saturating_mul(self.height).saturating_mul(self.width);
-        let tile = if self.columns <= LINE_COLUMNS { LINE_COLUMNS } else { TILE_COLUMNS };
-        self.inside * self.along_axes(self.window) as f64 * self.product(self.depth, pixels as f64, tile, weight)
+        let planar = self.columns <= PLANAR_COLUMNS;
+        let (tile, width, rate) = if planar { (2, PLANAR_PIXELS, PLANAR_RATE) } else { (TILE_COLUMNS, 1, 1.0) };
+        let width = self.width.saturating_add(width - 1) / width * width;
+        let lines = self.images.saturating_mul(self.count()).saturating_mul(self.height);
+        let product = self.product(self.depth, lines.saturating_mul(width) as f64 / rate, tile, weight);
+        self.inside * self.along_axes(self.window) as f64 * product
     }
 
     /// Nanoseconds of the product of so many rows of `depth` channels with the weights of a tap or position, in tiles of so many
