@@ -81,6 +81,7 @@ impl<'t> Tile<'t> {
     }
 
     /// A tile of `cols` columns in a buffer, whose rows are `step` floats apart.
+    #[cfg(test)]
     pub(crate) fn in_buffer(
         batch: [usize; 2],
         (first_row, first_col): (usize, usize),

@@ -5,7 +5,6 @@ mod place;
 use super::portions::{portions, portions_of_batches};
 use super::transform::{Data, Finish, GROUP, Group, NO_GROUP, Sums};
 use super::{PIECE, Slices, Winograd};
-use crate::blocks::{blocks, blocks_mut};
 use crate::contraction::cuts::Line;
 use crate::contraction::job::{Job, offset};
 use crate::contraction::kernel::LINE;
@@ -433,7 +432,6 @@ impl<'a> Run<'a> {
                 bias: offset(self.bias, column),
                 accumulate: self.accumulate,
                 clamp: self.clamp,
-                keep: then.is_some(),
             };
             self.cx.dispatch(Sums {
                 tile,
@@ -445,18 +443,28 @@ impl<'a> Run<'a> {
                 finish,
             });
             if let Some(then) = then {
-                for (dy, data) in blocks_mut(group, tile[1] * GROUP).enumerate().take(size[0]) {
-                    let first_row = place.row + (y0 + dy) * x.extent + x0;
-                    let data = data.get_mut(..size[1] * GROUP).unwrap_or_default();
-                    then(Tile::in_buffer(self.batch, (first_row, column), data, GROUP, cols));
-                    for (dx, values) in blocks(data, GROUP).enumerate() {
-                        let to = finish.out.wrapping_add(dy * y.out + dx * x.out);
-                        // SAFETY: the pixel and its columns are inside the result; the group is our own.
-                        unsafe { core::ptr::copy_nonoverlapping(values.as_ptr(), to, cols) };
-                    }
-                }
+                let first_row = place.row + y0 * x.extent + x0;
+                // SAFETY: promised by the caller.
+                unsafe { self.show(then, &finish, (first_row, column)) };
             }
             column += GROUP;
+        }
+    }
+
+    /// Shows the closure the pixels of a tile where they lie, line by line.
+    ///
+    /// # Safety
+    /// They are inside the result, which is borrowed.
+    unsafe fn show(&self, then: Then<'_>, finish: &Finish, (first_row, column): (usize, usize)) {
+        let (width, [lines, pixels], [line, step]) = (self.shape.lines()[1].extent, finish.size, finish.out_step);
+        // Pixels that may overlap are shown one by one.
+        let together = if step >= finish.cols { pixels.max(1) } else { 1 };
+        for y in 0..lines {
+            for x in (0..pixels).step_by(together) {
+                let (out, place) = (finish.out.wrapping_add(y * line + x * step), (first_row + y * width + x, column));
+                // SAFETY: promised by the caller; no two of these pixels overlap.
+                then(unsafe { Tile::in_steps(self.batch, place, out, (together, step), finish.cols) });
+            }
         }
     }
 }

@@ -222,8 +222,6 @@ pub(super) struct Finish {
     pub bias: *const f32,
     pub accumulate: bool,
     pub clamp: Option<(f32, f32)>,
-    /// Leaves the pixels in the group instead of writing them to the result.
-    pub keep: bool,
 }
 
 impl WithSimd for Sums<'_> {
@@ -311,10 +309,10 @@ impl Finish {
     /// # Safety
     /// Result, residual and bias have the pixels and columns.
     #[inline(always)]
-    unsafe fn run<S: Simd>(&self, s: S, tile: [usize; 2], group: &mut Group) {
+    unsafe fn run<S: Simd>(&self, s: S, tile: [usize; 2], group: &Group) {
         for y in 0..self.size[0].min(tile[0]) {
             for x in 0..self.size[1].min(tile[1]) {
-                let values = group.as_mut_ptr().wrapping_add((y * tile[1] + x) * GROUP);
+                let values = group.as_ptr().wrapping_add((y * tile[1] + x) * GROUP);
                 let out = self.out.wrapping_add(y * self.out_step[0] + x * self.out_step[1]);
                 let residual = match self.residual.is_null() {
                     true => self.residual,
@@ -329,7 +327,7 @@ impl Finish {
     /// # Safety
     /// All operands have the columns.
     #[inline(always)]
-    unsafe fn pixel<S: Simd>(&self, s: S, values: *mut f32, out: *mut f32, residual: *const f32) {
+    unsafe fn pixel<S: Simd>(&self, s: S, values: *const f32, out: *mut f32, residual: *const f32) {
         let mut column = 0;
         while column < self.cols {
             let left = self.cols - column;
@@ -349,9 +347,8 @@ impl Finish {
                 // The second operand wins if it is NaN.
                 value = s.min(s.splat(high), s.max(s.splat(low), value));
             }
-            let to = if self.keep { values } else { out }.wrapping_add(column);
             // SAFETY: as above.
-            unsafe { store_first(s, to, left, value) };
+            unsafe { store_first(s, out.wrapping_add(column), left, value) };
             column += S::LANES;
         }
     }

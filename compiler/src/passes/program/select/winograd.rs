@@ -31,6 +31,10 @@ const MOST_COUNTED: i64 = 128;
 const PIECE: i64 = 4;
 const VECTOR: i64 = 16;
 
+/// Channels and columns of merged groups, whose zeros the plain sum leaves out, and the part of its time that it takes besides.
+const MERGED: i64 = 16;
+const FOLDED: f64 = 0.2;
+
 /// In place of an axis.
 const NO_AXIS: usize = runtime::Bound::NO_AXIS as usize;
 
@@ -49,7 +53,8 @@ pub(super) struct Form {
     slices: Option<Slices>,
     /// Pixels of the window along each axis, or of its line: 3, 5 or 7.
     window: i64,
-    /// Part of the plain sum's products that is computed: lines of the window that lie in the padding are left out if they are many.
+    /// Part of the plain sum's products that is computed: lines of the window that lie in the padding are left out if they are many,
+    /// and zeros between merged groups.
     inside: f64,
     groups: i64,
     images: i64,
@@ -134,8 +139,21 @@ pub(super) fn form(program: &Program, kernel: &Kernel, d: &Description) -> Optio
     };
     let is_image = |i: &usize| slices.as_ref().is_none_or(|slices| slices.axis != *i);
     let images = extent(d.rows.iter().take(axes[0]).enumerate().filter(|(i, _)| is_image(i)).map(|(_, axis)| axis));
-    let (height, inside) = (size(axes[0])?, inside(d, axes));
-    Some(Form { axes, slices, window, inside, images: images.upper_bound(), height, ..line(d, last, window)? })
+    let (line, height) = (line(d, last, window)?, size(axes[0])?);
+    let folds = slices.is_none() && (line.window, line.depth, line.columns) == (3, MERGED, MERGED);
+    let filled = if folds { filled(program, kernel, d)? } else { 1.0 };
+    Some(Form { axes, slices, inside: filled * inside(d, axes), images: images.upper_bound(), height, ..line })
+}
+
+/// The part of a plain sum's time that is left where its weights are those of merged groups, by a tap of the first batch.
+fn filled(program: &Program, kernel: &Kernel, d: &Description) -> Option<f64> {
+    let KernelKind::Contraction { weights, .. } = &kernel.kind else { return None };
+    let values = Values::new(program.buffer(kernel.buffer_of(*weights)?).constant()?)?;
+    let (depth, columns) = (flattened(&d.depth)?, flattened(&d.columns)?);
+    let offset = d.weights_offset.as_const()?;
+    let all = depth.iter().flat_map(|depth| columns.iter().map(move |column| offset + depth + column));
+    let part = all.filter(|at| values.at(*at) != 0.0).count() as f64 / (MERGED * MERGED) as f64;
+    Some(if part > 0.5 { 1.0 } else { part + FOLDED })
 }
 
 /// The form with a window of one line, which slides along row axis `last`.

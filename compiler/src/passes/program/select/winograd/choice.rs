@@ -17,7 +17,7 @@ const LINE: f64 = 110.0;
 const PHASES: f64 = 500.0;
 /// One float of weights, by the bytes of all weights of the model: up to so many they come from the second-level cache, or
 /// the third, or else from memory.
-const WEIGHT: [(i64, f64); 3] = [(512 << 10, 0.06), (16 << 20, 0.12), (i64::MAX, 0.25)];
+const WEIGHT: [(i64, f64); 3] = [(512 << 10, 0.06), (16 << 20, 0.12), (i64::MAX, 0.22)];
 /// Columns of the narrowest register tile that runs at the full rate.
 const TILE_COLUMNS: i64 = 16;
 /// Columns of plain sums whose vectors hold pixels of a line, two columns more or less at a time, and their part of the full rate.
@@ -39,7 +39,8 @@ pub fn choose(program: &Program, forms: &[Option<&Form>]) -> Vec<Option<i64>> {
     within(bytes / 10 * TENTHS + ALLOWANCE, weight, forms)
 }
 
-/// The choice for an amount of memory. All bytes have the same price, the lowest one at which they suffice.
+/// The choice for an amount of memory. All bytes have the same price, the lowest one at which they suffice; what is left goes to the
+/// first ones that take more at a lower price.
 fn within(room: i64, weight: f64, forms: &[Option<&Form>]) -> Vec<Option<i64>> {
     let at = |price: f64| -> Vec<Option<i64>> {
         forms.iter().map(|form| form.and_then(|f| f.cheapest(weight, price))).collect()
@@ -61,6 +62,13 @@ fn within(room: i64, weight: f64, forms: &[Option<&Form>]) -> Vec<Option<i64>> {
             (high, best) = (middle, tiles);
         } else {
             low = middle;
+        }
+    }
+    let cheaper = at(low);
+    for (i, tile) in cheaper.into_iter().enumerate() {
+        let old = std::mem::replace(&mut best[i], tile);
+        if old != tile && !fits(&best) {
+            best[i] = old;
         }
     }
     best
