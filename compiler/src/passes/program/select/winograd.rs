@@ -57,6 +57,8 @@ pub(super) struct Form {
     /// and zeros between merged groups.
     inside: f64,
     groups: i64,
+    /// Groups that have weights of their own.
+    own: i64,
     images: i64,
     height: i64,
     width: i64,
@@ -164,6 +166,7 @@ fn line(d: &Description, last: usize, window: i64) -> Option<Form> {
         window,
         inside: 1.0,
         groups: extent(d.batches.iter()).upper_bound(),
+        own: d.own_count().upper_bound(),
         images: extent(d.rows.iter().take(last)).upper_bound(),
         height: 1,
         width: d.rows.get(last)?.extent.upper_bound(),

@@ -95,7 +95,7 @@ impl Form {
     fn growth(&self, tile: i64) -> i64 {
         let transformed = self.positions(tile).saturating_mul(self.data_depth());
         let plain = self.along_axes(self.window).saturating_mul(self.depth);
-        let columns = self.groups.saturating_mul(self.taps()).saturating_mul(self.columns);
+        let columns = self.own.saturating_mul(self.taps()).saturating_mul(self.columns);
         transformed.saturating_sub(plain).saturating_mul(columns).saturating_mul(4)
     }
 
@@ -141,6 +141,7 @@ mod tests {
             window: 3,
             inside: 1.0,
             groups: 1,
+            own: 1,
             images: 1,
             height: size,
             width: size,
@@ -157,9 +158,9 @@ mod tests {
 
     #[test]
     fn groups_cost_what_as_many_convolutions_do() {
-        let (one, few) = (square(28, 64, 64), Form { groups: 8, ..square(28, 64, 64) });
+        let (one, few) = (square(28, 64, 64), Form { groups: 8, own: 8, ..square(28, 64, 64) });
         assert_eq!(few.growth(4), 8 * one.growth(4));
-        let narrow = Form { groups: 8, ..square(28, 16, 16) };
+        let narrow = Form { groups: 8, own: 8, ..square(28, 16, 16) };
         assert_eq!(within(i64::MAX, 0.12, &[Some(&few), Some(&narrow)]), [Some(4), None]);
         assert_eq!(within(one.growth(4), 0.12, &[Some(&few)]), [None]);
     }

@@ -1,5 +1,6 @@
 //! Dilated windows: pixels that are as far apart as their taps make an image of their own, in which windows have no gaps.
 
+use super::super::MAX_ROWS;
 use super::{Description, Kernel};
 use crate::dim::Dim;
 use crate::program::edit::move_axes;
@@ -26,6 +27,12 @@ pub fn by_images(kernel: &Kernel, d: &Description) -> Option<Kernel> {
     let mut nest = kernel.nest.clone();
     split(&mut nest, at, &dilated)?;
     let mut parts = kernel.parts.clone();
+    if d.rows.len() + dilated.len() > MAX_ROWS {
+        // The images of a batch need not be rows: they have the same weights, and no bounds.
+        let bounded = |i: usize| d.bounds.iter().any(|bound| bound.row == Some(i));
+        let (_, batch) = d.rows.iter().enumerate().find(|(i, row)| !bounded(*i) && !rows.contains(&row.axis))?;
+        *parts.get_mut(batch.axis)? = Part::Batch;
+    }
     parts.splice(at..at, dilated.iter().map(|_| Part::Row));
     Some(Kernel { nest, parts, ..kernel.clone() })
 }
