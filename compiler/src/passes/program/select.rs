@@ -67,8 +67,9 @@ pub(super) struct Contraction {
     pub description: Description,
     /// Where minimal filtering is possible.
     form: Option<winograd::Form>,
-    /// Where it is possible for images of pixels that are as far apart as the taps.
-    by_images: Option<Box<Contraction>>,
+    /// The same with rows in another order, where it is possible for these: images of pixels that are as far apart as the taps, or
+    /// lines along another axis.
+    rearranged: Option<Box<Contraction>>,
 }
 
 /// The contraction that a nest becomes, if it does.
@@ -92,10 +93,10 @@ pub(super) fn contraction(program: &Program, nest: &Nest, vectors: bool) -> Opti
     };
     kernel.parts = with_one_run_of_columns(program, &kernel);
     let mut found = described(program, kernel, vectors)?;
-    if let Some(kernel) = winograd::by_images(&found.kernel, &found.description) {
-        let by_images = described(program, kernel, vectors).filter(|found| found.form.is_some());
-        found.by_images = by_images.map(Box::new);
-    }
+    let (kernel, description) = (&found.kernel, &found.description);
+    let rearranged = winograd::by_images(kernel, description).or_else(|| winograd::by_lines(kernel, description));
+    let rearranged = rearranged.and_then(|kernel| described(program, kernel, vectors));
+    found.rearranged = rearranged.filter(|found| found.form.is_some()).map(Box::new);
     Some(found)
 }
 
@@ -106,12 +107,12 @@ fn described(program: &Program, mut kernel: Kernel, vectors: bool) -> Option<Con
     }
     kernel.epilogue = epilogue::find(program, &kernel, &description, vectors);
     let form = winograd::form(program, &kernel, &description);
-    Some(Contraction { kernel, description, form, by_images: None })
+    Some(Contraction { kernel, description, form, rearranged: None })
 }
 
 impl Contraction {
     fn form(&self) -> Option<&winograd::Form> {
-        self.form.as_ref().or_else(|| self.by_images.as_ref()?.form())
+        self.form.as_ref().or_else(|| self.rearranged.as_ref()?.form())
     }
 
     /// The kernel with its weights, transformed for tiles of minimal filtering if there are any.
@@ -121,9 +122,9 @@ impl Contraction {
         (panel, vectors, compacts): (usize, bool, bool),
         tile: Option<i64>,
     ) -> Option<Kernel> {
-        let Contraction { mut kernel, description, form, by_images } = self;
-        if let (Some(by_images), Some(_)) = (by_images, tile) {
-            return by_images.packed(program, (panel, vectors, compacts), tile);
+        let Contraction { mut kernel, description, form, rearranged } = self;
+        if let (Some(rearranged), Some(_)) = (rearranged, tile) {
+            return rearranged.packed(program, (panel, vectors, compacts), tile);
         }
         let KernelKind::Contraction { weights, .. } = kernel.kind else { return None };
         if let (Some(form), Some(tile)) = (form, tile)

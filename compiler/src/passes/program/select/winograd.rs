@@ -3,9 +3,11 @@
 
 mod choice;
 mod dilated;
+mod lines;
 
 pub(super) use choice::choose;
 pub(super) use dilated::by_images;
+pub(super) use lines::by_lines;
 
 use super::pack::{Values, f32_tensor, flattened};
 use crate::dim::{Dim, product};
@@ -14,6 +16,8 @@ use crate::program::kernel::{Description, Kernel, KernelAxis, KernelKind, Window
 use crate::program::{BufferId, Program, Role};
 use include_ir_runtime::__private::v1 as runtime;
 
+/// Taps of a window along each axis.
+const WINDOWS: [i64; 3] = [3, 5, 7];
 /// Rows of the largest register tile.
 const TILE_ROWS: usize = 12;
 /// Bytes that data, sums and weights of a block share: half of the second-level cache of a server, all of a smaller one.
@@ -121,7 +125,7 @@ pub(super) fn form(program: &Program, kernel: &Kernel, d: &Description) -> Optio
     let KernelKind::Contraction { weights, .. } = &kernel.kind else { return None };
     program.buffer(kernel.buffer_of(*weights)?).constant()?;
     let last = d.rows.iter().rposition(|axis| !axis.extent.is(1))?;
-    let window = d.taps.last()?.extent.as_const().filter(|window| matches!(window, 3 | 5 | 7))?;
+    let window = d.taps.last()?.extent.as_const().filter(|window| WINDOWS.contains(window))?;
     if d.bounds.iter().any(|bound| bound.row.is_none() || bound.tap.is_none()) || !slides(d, last, d.taps.len() - 1) {
         return None;
     }

@@ -27,18 +27,24 @@ pub fn by_images(kernel: &Kernel, d: &Description) -> Option<Kernel> {
     let mut nest = kernel.nest.clone();
     split(&mut nest, at, &dilated)?;
     let mut parts = kernel.parts.clone();
-    if d.rows.len() + dilated.len() > MAX_ROWS {
-        // The images of a batch need not be rows: they have the same weights, and no bounds.
-        let bounded = |i: usize| d.bounds.iter().any(|bound| bound.row == Some(i));
-        let (_, batch) = d.rows.iter().enumerate().find(|(i, row)| !bounded(*i) && !rows.contains(&row.axis))?;
-        *parts.get_mut(batch.axis)? = Part::Batch;
-    }
+    as_batch(d, &mut parts, &rows, dilated.len())?;
     parts.splice(at..at, dilated.iter().map(|_| Part::Row));
     Some(Kernel { nest, parts, ..kernel.clone() })
 }
 
+/// Where there would be too many rows with so many more: the images of a batch become another one, since they have the same weights.
+/// They are none of the rows along which windows slide.
+pub(super) fn as_batch(d: &Description, parts: &mut [Part], slid: &[usize], more: usize) -> Option<()> {
+    if d.rows.len() + more > MAX_ROWS {
+        let bounded = |i: usize| d.bounds.iter().any(|bound| bound.row == Some(i));
+        let (_, images) = d.rows.iter().enumerate().find(|(i, row)| !bounded(*i) && !slid.contains(&row.axis))?;
+        *parts.get_mut(images.axis)? = Part::Batch;
+    }
+    Some(())
+}
+
 /// How far apart the taps are along a row axis on which windows move one element at a time.
-fn gap(kernel: &Kernel, row: usize, tap: usize) -> Option<i64> {
+pub(super) fn gap(kernel: &Kernel, row: usize, tap: usize) -> Option<i64> {
     let Scalar::Load { access, .. } = kernel.nest.nodes.get(kernel.data as usize)? else { return None };
     let mut slid = access.index.iter().filter(|dim| dim.uses_axis(row) || dim.uses_axis(tap));
     let (Some(dim), None) = (slid.next(), slid.next()) else { return None };
@@ -47,7 +53,7 @@ fn gap(kernel: &Kernel, row: usize, tap: usize) -> Option<i64> {
 }
 
 /// Splits row axes, of which each has so many images; the axes over images come to be at `at`.
-fn split(nest: &mut Nest, at: usize, dilated: &[(usize, i64)]) -> Option<()> {
+pub(super) fn split(nest: &mut Nest, at: usize, dilated: &[(usize, i64)]) -> Option<()> {
     for (row, gap) in dilated {
         let axis = nest.axes.get_mut(*row)?;
         axis.extent = axis.extent.quotient(&Dim::constant(*gap))?;
