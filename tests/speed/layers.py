@@ -61,9 +61,10 @@ def dense(x, channels, window=1):
     return o.convolution(x, w(channels, channels, window, window), [1, 1], pads, pads, [1, 1])
 
 
-def line(channels, window):
-    pads = [window // 2]
-    return lambda x: o.convolution(x, w(channels, channels, window), [1], pads, pads, [1])
+def line(channels, *window, gap=1):
+    pads = [n // 2 * gap for n in window]
+    gaps = [gap if n > 1 else 1 for n in window]
+    return lambda x: o.convolution(x, w(channels, channels, *window), [1] * len(window), pads, pads, gaps)
 
 
 def few_columns(channels, results, window, stride=1):
@@ -109,6 +110,11 @@ LAYERS = {
     "line_3": ((1, 128, 500), line(128, 3)),
     "line_5": ((1, 128, 500), line(128, 5)),
     "line_7": ((1, 128, 500), line(128, 7)),
+    "line_3_dilated": ((1, 128, 512), line(128, 3, gap=4)),
+    "column_7": ((1, 128, 17, 17), line(128, 7, 1)),
+    "slices_3": ((1, 128, 8, 14, 14), line(128, 3, 1, 1)),
+    "dilated_batch": ((2, 64, 28, 28), lambda x: o.convolution(x, w(64, 64, 3, 3), [1, 1], [2, 2], [2, 2], [2, 2])),
+    "sixteen_columns": ((1, 64, 40, 40), few_columns(64, 16, 3)),
     "few_columns_of_128_strided": ((1, 128, 16, 16), few_columns(128, 16, 3, stride=2)),
     "few_columns_of_96_strided": ((1, 96, 14, 14), few_columns(96, 12, 5, stride=2)),
     "few_columns_3": ((2, 8, 48, 48), few_columns(8, 8, 3)),
