@@ -1,4 +1,4 @@
-//! Minimal filtering (Winograd) for 3x3, 5x5 and 7x7 convolutions of stride 1: fewer products, between transforms of data and result.
+//! Minimal filtering (Winograd) for 3x3, 4x4, 5x5 and 7x7 convolutions of stride 1: fewer products, between transforms of data and result.
 //!
 //! A tile of t x t output pixels of a window of w x w needs `(t + w - 1)^2` products per channel instead of `(t w)^2`: the input
 //! under the tile and the weights are transformed, multiplied position by position (a matrix product over channels per position), and the
@@ -47,7 +47,7 @@ pub struct Slices {
 /// A convolution that is computed by minimal filtering. Plain data, so that generated code writes it as a `const`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Winograd {
-    /// The convolution, with tap axes 2 and 3 as its window of 3x3, 5x5 or 7x7, or one line of such; its batches are
+    /// The convolution, with tap axes 2 and 3 as its window of 3x3, 4x4, 5x5 or 7x7, or one line of such; its batches are
     /// groups. `panel` is that of the packed weights.
     pub product: Contraction,
     /// The row axes along which tap axes 2 and 3 slide: neighbours, which only axes of extent 1 follow. The first one is
@@ -56,7 +56,7 @@ pub struct Winograd {
     /// For convolutions of volumes; without them, tap axis 1 has one index.
     pub slices: Option<Slices>,
     /// Output pixels of a tile along each axis of the window: 4 for windows of 3 pixels along it (or 2, but for a line), 2 for
-    /// 5, 3 for 7.
+    /// 5, 3 for 4 and 7.
     pub tile: usize,
     /// Tiles that are multiplied at once, in every slice of a block of them.
     pub block: usize,
@@ -188,8 +188,8 @@ impl Winograd {
     const fn has_form(&self) -> bool {
         let (c, [y, x]) = (&self.product, self.axes);
         let (window, is_line) = (c.taps[3].extent, self.is_line());
-        let has_tile =
-            matches!((self.tile, window), (4, 3) | (2, 5) | (3, 7)) || self.tile == 2 && window == 3 && !is_line;
+        let has_tile = matches!((self.tile, window), (4, 3) | (3, 4) | (2, 5) | (3, 7))
+            || self.tile == 2 && window == 3 && !is_line;
         let has_axes = if is_line { y == Bound::NO_AXIS } else { y.wrapping_add(1) == x };
         if !has_tile || self.block == 0 || self.chunk == 0 || x >= 4 || !has_axes {
             return false;

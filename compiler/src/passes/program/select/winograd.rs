@@ -1,4 +1,4 @@
-//! 3x3, 5x5 and 7x7 convolutions, of volumes and along lines too, that can be computed by minimal filtering: their form, their transformed
+//! 3x3, 4x4, 5x5 and 7x7 convolutions, of volumes and along lines too, that can be computed by minimal filtering: their form, their transformed
 //! weights, and blocks of tiles.
 
 mod choice;
@@ -17,7 +17,7 @@ use crate::program::{BufferId, Program, Role};
 use include_ir_runtime::__private::v1 as runtime;
 
 /// Taps of a window along each axis.
-const WINDOWS: [i64; 3] = [3, 5, 7];
+const WINDOWS: [i64; 4] = [3, 4, 5, 7];
 /// Rows of the largest register tile.
 const TILE_ROWS: usize = 12;
 /// Bytes that data, sums and weights of a block share: half of the second-level cache of a server, all of a smaller one.
@@ -55,7 +55,7 @@ pub(super) struct Form {
     axes: [usize; 2],
     /// Of volumes.
     slices: Option<Slices>,
-    /// Pixels of the window along each axis, or of its line: 3, 5 or 7.
+    /// Pixels of the window along each axis, or of its line: one of [`WINDOWS`].
     window: i64,
     /// Part of the plain sum's products that is computed: lines of the window that lie in the padding are left out if they are many,
     /// and zeros between merged groups.
@@ -119,7 +119,7 @@ pub(super) fn contraction(
     Some((program.add_constant(&name, f32_tensor(elements)), winograd))
 }
 
-/// The form that the kernel takes: constant weights, two tap axes of extent 3, 5 or 7 that slide without gaps along the last two
+/// The form that the kernel takes: constant weights, two tap axes of the extent of a window that slide without gaps along the last two
 /// row axes, before them at most one, but not before 7, that slides along slices, and constant sizes but for those of the image.
 pub(super) fn form(program: &Program, kernel: &Kernel, d: &Description) -> Option<Form> {
     let KernelKind::Contraction { weights, .. } = &kernel.kind else { return None };

@@ -27,20 +27,14 @@ pub fn by_images(kernel: &Kernel, d: &Description) -> Option<Kernel> {
     let mut nest = kernel.nest.clone();
     split(&mut nest, at, &dilated)?;
     let mut parts = kernel.parts.clone();
-    as_batch(d, &mut parts, &rows, dilated.len())?;
-    parts.splice(at..at, dilated.iter().map(|_| Part::Row));
+    parts.splice(at..at, of_images(d, dilated.len()));
     Some(Kernel { nest, parts, ..kernel.clone() })
 }
 
-/// Where there would be too many rows with so many more: the images of a batch become another one, since they have the same weights.
-/// They are none of the rows along which windows slide.
-pub(super) fn as_batch(d: &Description, parts: &mut [Part], slid: &[usize], more: usize) -> Option<()> {
-    if d.rows.len() + more > MAX_ROWS {
-        let bounded = |i: usize| d.bounds.iter().any(|bound| bound.row == Some(i));
-        let (_, images) = d.rows.iter().enumerate().find(|(i, row)| !bounded(*i) && !slid.contains(&row.axis))?;
-        *parts.get_mut(images.axis)? = Part::Batch;
-    }
-    Some(())
+/// The parts of so many axes over images: rows, or where these would be too many batches, which have the same weights.
+pub(super) fn of_images(d: &Description, count: usize) -> impl Iterator<Item = Part> {
+    let batches = (d.rows.len() + count).saturating_sub(MAX_ROWS);
+    (0..count).map(move |i| if i < batches { Part::Batch } else { Part::Row })
 }
 
 /// How far apart the taps are along a row axis on which windows move one element at a time.

@@ -1,6 +1,6 @@
 //! Windows of one line along other rows than the last, or with gaps: as lines of their own, one after the other.
 
-use super::dilated::{as_batch, gap, split};
+use super::dilated::{gap, of_images, split};
 use super::{Description, Kernel, WINDOWS};
 use crate::dim::Dim;
 use crate::program::edit::move_axes;
@@ -20,9 +20,8 @@ pub fn by_lines(kernel: &Kernel, d: &Description) -> Option<Kernel> {
     }
     let (mut nest, mut parts, mut at) = (kernel.nest.clone(), kernel.parts.clone(), d.rows.get(row)?.axis);
     if gap > 1 {
-        as_batch(d, &mut parts, &[at], 1)?;
         split(&mut nest, at, &[(at, gap)])?;
-        parts.insert(at, Part::Row);
+        parts.splice(at..at, of_images(d, 1));
         at += 1;
     }
     let end = parts.iter().rposition(|part| *part == Part::Row)?;
