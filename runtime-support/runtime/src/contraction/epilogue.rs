@@ -107,6 +107,26 @@ impl<'t> Tile<'t> {
         Tile { batch, first_row, first_col, rows: Rows::Steps(rows, step), out, cols }
     }
 
+    /// Shows a closure so many rows at equal distances: one by one if they may overlap.
+    ///
+    /// # Safety
+    /// The columns of all rows are inside a result that is borrowed.
+    pub(crate) unsafe fn show(
+        then: Then<'_>,
+        batch: [usize; 2],
+        (first_row, first_col): (usize, usize),
+        out: *mut f32,
+        (rows, step): (usize, usize),
+        cols: usize,
+    ) {
+        let together = if step >= cols { rows.max(1) } else { 1 };
+        for row in (0..rows).step_by(together) {
+            let (place, out) = ((first_row + row, first_col), out.wrapping_add(row * step));
+            // SAFETY: promised by the caller; no two of these rows overlap.
+            then(unsafe { Tile::in_steps(batch, place, out, (together, step), cols) });
+        }
+    }
+
     /// Columns of the tile.
     #[inline(always)]
     #[must_use]

@@ -155,13 +155,9 @@ impl<'a> Job<'a> {
     /// # Safety
     /// Rows and columns are inside the result, which the caller borrows.
     pub unsafe fn show(&self, then: Then<'_>, (first_row, first_col): (usize, usize), results: &Results, rows: usize) {
-        // Rows that may overlap are shown one by one.
-        let together = if self.rows_are_apart { rows.max(1) } else { 1 };
-        for row in (0..rows).step_by(together) {
-            let (place, out) = ((first_row + row, first_col), results.out.wrapping_add(row * results.out_step));
-            // SAFETY: promised by the caller; no two of these rows overlap.
-            then(unsafe { Tile::in_steps(self.batch, place, out, (together, results.out_step), results.cols) });
-        }
+        let (place, step) = ((first_row, first_col), results.out_step);
+        // SAFETY: promised by the caller.
+        unsafe { Tile::show(then, self.batch, place, results.out, (rows, step), results.cols) };
     }
 
     /// Bias, residual, old output and clamp on one row of the buffer.

@@ -65,16 +65,18 @@ kernels!(SCALAR_4, Scalar, 1, 4, inline(never), ALL, ANY, none, none, 1 2 3 4);
 #[cfg(all(feature = "vectors", target_arch = "x86_64", target_feature = "sse2"))]
 mod x86 {
     use super::*;
-    use crate::isa::{avx2::Avx2, avx512::Avx512, sse2::Sse2};
+    use crate::isa::sse2::{Fused128, Sse2};
+    use crate::isa::{avx2::Avx2, avx512::Avx512};
 
-    kernels!(AVX512_32, Avx512::new(), 2, 32, target_feature(enable = "avx512f,avx512vl,avx512bw,avx512dq,fma,avx2"), ALL, ANY, 12, (2 4), 1 2 3 4 5 6 7 8 9 10 11 12);
-    kernels!(AVX512_16, Avx512::new(), 1, 16, target_feature(enable = "avx512f,avx512vl,avx512bw,avx512dq,fma,avx2"), ALL, ANY, 12, none, 1 2 3 4 5 6 7 8 9 10 11 12);
+    kernels!(AVX512_32, Avx512::new(), 2, 32, target_feature(enable = "avx512f,avx512vl,avx512bw,avx512dq,fma,avx2"), (25, ANY), ANY, 12, (2 4), 1 2 3 4 5 6 7 8 9 10 11 12);
+    kernels!(AVX512_16, Avx512::new(), 1, 16, target_feature(enable = "avx512f,avx512vl,avx512bw,avx512dq,fma,avx2"), (9, ANY), ANY, 12, none, 1 2 3 4 5 6 7 8 9 10 11 12);
     // A whole panel of weights is read once, in order. Three rows take all registers, and some memory: still less time than
     // weights that are read twice.
     kernels!(AVX2_32, Avx2::new(), 4, 32, target_feature(enable = "avx2,fma"), ALL, 3, none, (2 8), 1 2 3);
     kernels!(AVX2_24, Avx2::new(), 3, 24, target_feature(enable = "avx2,fma"), (17, 24), ANY, 3, none, 1 2 3);
     kernels!(AVX2_16, Avx2::new(), 2, 16, target_feature(enable = "avx2,fma"), (9, ANY), ANY, 6, none, 1 2 3 4 5 6);
     kernels!(AVX2_8, Avx2::new(), 1, 8, target_feature(enable = "avx2,fma"), ALL, ANY, 10, none, 1 2 3 4 5 6 7 8 9 10);
+    kernels!(FUSED_4, Fused128::new(), 1, 4, target_feature(enable = "avx2,fma"), ALL, ANY, none, none, 1 2 3 4 5 6 7 8 9 10);
     kernels!(SSE2_8, Sse2::new(), 2, 8, target_feature(enable = "sse2"), (5, ANY), ANY, 4, none, 1 2 3 4);
     kernels!(SSE2_4, Sse2::new(), 1, 4, target_feature(enable = "sse2"), ALL, ANY, none, none, 1 2 3 4);
 }
@@ -102,9 +104,9 @@ mod wasm {
 pub(crate) fn of(isa: Isa) -> Kernels {
     match isa {
         #[cfg(all(feature = "vectors", target_arch = "x86_64", target_feature = "sse2"))]
-        Isa::Avx512 => const { &[&x86::AVX512_32, &x86::AVX512_16, &x86::AVX2_8, &x86::SSE2_4] },
+        Isa::Avx512 => const { &[&x86::AVX512_32, &x86::AVX512_16, &x86::AVX2_8, &x86::FUSED_4] },
         #[cfg(all(feature = "vectors", target_arch = "x86_64", target_feature = "sse2"))]
-        Isa::Avx2 => const { &[&x86::AVX2_32, &x86::AVX2_24, &x86::AVX2_16, &x86::AVX2_8, &x86::SSE2_4] },
+        Isa::Avx2 => const { &[&x86::AVX2_32, &x86::AVX2_24, &x86::AVX2_16, &x86::AVX2_8, &x86::FUSED_4] },
         #[cfg(all(feature = "vectors", target_arch = "x86_64", target_feature = "sse2"))]
         Isa::Sse2 => const { &[&x86::SSE2_8, &x86::SSE2_4] },
         #[cfg(all(feature = "vectors", target_arch = "aarch64", target_feature = "neon"))]

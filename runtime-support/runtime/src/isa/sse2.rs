@@ -1,22 +1,27 @@
-//! x86-64 baseline: 128 bits, no fused multiply-add.
+//! 128 bits: the x86-64 baseline, and with fused multiply-adds what kernels for longer vectors leave.
 use crate::simd::{Simd, operations};
 use core::arch::x86_64::*;
 
-/// x86-64 baseline: 128 bits, no fused multiply-add. Made only where the machine has it.
+/// 128 bits, with fused multiply-adds or without. Made only where the machine has it.
 #[derive(Clone, Copy)]
-pub(crate) struct Sse2(());
+pub(crate) struct Bits128<const FUSED: bool>(());
 
-impl Sse2 {
+/// The baseline.
+pub(crate) type Sse2 = Bits128<false>;
+/// As AVX2 has it.
+pub(crate) type Fused128 = Bits128<true>;
+
+impl<const FUSED: bool> Bits128<FUSED> {
     /// # Safety
-    /// The machine has the instruction set, and the caller is compiled for it.
+    /// The machine has the instruction set, FMA too if multiply-adds are fused, and the caller is compiled for it.
     #[inline(always)]
     pub(crate) unsafe fn new() -> Self {
-        Sse2(())
+        Bits128(())
     }
 }
 
 // SAFETY: the vectors are plain data of exactly that many elements.
-unsafe impl Simd for Sse2 {
+unsafe impl<const FUSED: bool> Simd for Bits128<FUSED> {
     type F32 = __m128;
     type I32 = __m128i;
     type I64 = [__m128i; 2];
@@ -41,6 +46,10 @@ unsafe impl Simd for Sse2 {
         max(a: Self::F32, b: Self::F32) -> Self::F32 = _mm_max_ps(a, b);
         min(a: Self::F32, b: Self::F32) -> Self::F32 = _mm_min_ps(a, b);
         sqrt(a: Self::F32) -> Self::F32 = _mm_sqrt_ps(a);
+        mul_add(a: Self::F32, b: Self::F32, c: Self::F32) -> Self::F32 = match FUSED {
+            true => _mm_fmadd_ps(a, b, c),
+            false => _mm_add_ps(_mm_mul_ps(a, b), c),
+        };
         abs(a: Self::F32) -> Self::F32 = _mm_andnot_ps(_mm_set1_ps(-0.0), a);
         eq(a: Self::F32, b: Self::F32) -> Self::Mask = _mm_castps_si128(_mm_cmpeq_ps(a, b));
         lt(a: Self::F32, b: Self::F32) -> Self::Mask = _mm_castps_si128(_mm_cmplt_ps(a, b));

@@ -457,13 +457,11 @@ impl<'a> Run<'a> {
     /// They are inside the result, which is borrowed.
     unsafe fn show(&self, then: Then<'_>, finish: &Finish, (first_row, column): (usize, usize)) {
         let (width, [lines, pixels], [line, step]) = (self.shape.lines()[1].extent, finish.size, finish.out_step);
-        // Pixels that may overlap are shown one by one.
-        let together = if step >= finish.cols { pixels.max(1) } else { 1 };
         for y in 0..lines {
-            for x in (0..pixels).step_by(together) {
-                let (out, place) = (finish.out.wrapping_add(y * line + x * step), (first_row + y * width + x, column));
-                // SAFETY: promised by the caller; no two of these pixels overlap.
-                then(unsafe { Tile::in_steps(self.batch, place, out, (together, step), finish.cols) });
+            let place = (first_row + y * width, column);
+            // SAFETY: promised by the caller.
+            unsafe {
+                Tile::show(then, self.batch, place, finish.out.wrapping_add(y * line), (pixels, step), finish.cols);
             }
         }
     }

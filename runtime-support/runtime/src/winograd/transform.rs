@@ -40,30 +40,19 @@ fn pixels_of_2<S: Simd>(s: S, m: [S::F32; 4]) -> [S::F32; 2] {
     [s.add(m[0], s.add(m[1], m[2])), s.sub(s.sub(m[1], m[2]), m[3])]
 }
 
-/// Two pixels of a window of five from sums at six points.
+/// Two, three or four pixels of a window of five, four or three from sums at six points.
 #[inline(always)]
-fn pixels_of_2_of_6<S: Simd>(s: S, m: [S::F32; 6]) -> [S::F32; 2] {
+fn pixels_of_6<S: Simd, const T: usize>(s: S, m: [S::F32; 6]) -> [S::F32; T] {
     let (a, b, e, g) = (s.add(m[1], m[2]), s.sub(m[1], m[2]), s.add(m[3], m[4]), s.sub(m[3], m[4]));
-    [s.add(m[0], s.add(a, e)), s.add(m[5], s.mul_add(s.splat(2.0), g, b))]
-}
-
-/// Three pixels of a window of four from sums at six points.
-#[inline(always)]
-fn pixels_of_3<S: Simd>(s: S, m: [S::F32; 6]) -> [S::F32; 3] {
-    let (a, b, e, g) = (s.add(m[1], m[2]), s.sub(m[1], m[2]), s.add(m[3], m[4]), s.sub(m[3], m[4]));
-    [s.add(m[0], s.add(a, e)), s.mul_add(s.splat(2.0), g, b), s.add(m[5], s.mul_add(s.splat(4.0), e, a))]
-}
-
-/// Four pixels from sums at six points.
-#[inline(always)]
-fn pixels_of_4<S: Simd>(s: S, m: [S::F32; 6]) -> [S::F32; 4] {
-    let (a, b, e, g) = (s.add(m[1], m[2]), s.sub(m[1], m[2]), s.add(m[3], m[4]), s.sub(m[3], m[4]));
-    [
-        s.add(m[0], s.add(a, e)),
-        s.mul_add(s.splat(2.0), g, b),
-        s.mul_add(s.splat(4.0), e, a),
-        s.add(m[5], s.mul_add(s.splat(8.0), g, b)),
-    ]
+    let mut pixels = [s.add(a, e); T];
+    for x in 1..T {
+        // The x-th powers of 2 and -2 have the sign of those of 1 and -1.
+        let (one, two) = if x % 2 == 0 { (a, e) } else { (b, g) };
+        pixels[x] = s.mul_add(s.splat((1_u32 << x) as f32), two, one);
+    }
+    pixels[0] = s.add(m[0], pixels[0]);
+    pixels[T - 1] = s.add(m[5], pixels[T - 1]);
+    pixels
 }
 
 /// Transforms N x N vectors along both axes to T x T, or a line of N to T: `load(y, x)` gives them, `store(y, x, ..)` takes them.
@@ -237,36 +226,12 @@ impl WithSimd for Sums<'_> {
                     #[inline(always)]
                     |m| pixels_of_2(s, m),
                 ),
-                ([1, 2], _) => self.transform::<S, 6, 2, true>(
-                    s,
-                    #[inline(always)]
-                    |m| pixels_of_2_of_6(s, m),
-                ),
-                ([1, 3], _) => self.transform::<S, 6, 3, true>(
-                    s,
-                    #[inline(always)]
-                    |m| pixels_of_3(s, m),
-                ),
-                ([1, _], _) => self.transform::<S, 6, 4, true>(
-                    s,
-                    #[inline(always)]
-                    |m| pixels_of_4(s, m),
-                ),
-                ([_, 2], _) => self.transform::<S, 6, 2, false>(
-                    s,
-                    #[inline(always)]
-                    |m| pixels_of_2_of_6(s, m),
-                ),
-                ([_, 3], _) => self.transform::<S, 6, 3, false>(
-                    s,
-                    #[inline(always)]
-                    |m| pixels_of_3(s, m),
-                ),
-                _ => self.transform::<S, 6, 4, false>(
-                    s,
-                    #[inline(always)]
-                    |m| pixels_of_4(s, m),
-                ),
+                ([1, 2], _) => self.of_6::<S, 2, true>(s),
+                ([1, 3], _) => self.of_6::<S, 3, true>(s),
+                ([1, _], _) => self.of_6::<S, 4, true>(s),
+                ([_, 2], _) => self.of_6::<S, 2, false>(s),
+                ([_, 3], _) => self.of_6::<S, 3, false>(s),
+                _ => self.of_6::<S, 4, false>(s),
             }
             self.finish.run(s, self.tile, self.to);
         }
@@ -274,6 +239,20 @@ impl WithSimd for Sums<'_> {
 }
 
 impl Sums<'_> {
+    /// # Safety
+    /// As `transform`.
+    #[inline(always)]
+    unsafe fn of_6<S: Simd, const T: usize, const IS_LINE: bool>(&mut self, s: S) {
+        // SAFETY: promised by the caller.
+        unsafe {
+            self.transform::<S, 6, T, IS_LINE>(
+                s,
+                #[inline(always)]
+                |m| pixels_of_6(s, m),
+            );
+        }
+    }
+
     /// # Safety
     /// All N * N positions, or N of a line, have the columns and a vector behind them.
     #[inline(always)]
