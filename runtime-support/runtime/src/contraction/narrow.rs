@@ -69,10 +69,10 @@ impl Table {
 impl Narrow {
     /// The convolution in lines, if it has the form and there is a kernel.
     pub fn of(c: &Contraction, isa: Isa) -> Option<Self> {
-        let set = narrow_kernel::of(isa)?;
+        let set = narrow_kernel::of(isa, c.cols)?;
         let window = c.taps[3].extent;
-        // Narrower vectors have tiles of more columns than one, for which they need not wait; what they gain is zeros left out.
-        let gains = set.lanes == LINE || Folded::takes(c);
+        // Tiles of several vectors need not wait for their sums; what is gained there is zeros left out.
+        let gains = set.beats_tiles || Folded::takes(c);
         if c.cols > LINE || c.panel < LINE || window < 2 || !gains {
             return None;
         }
@@ -90,11 +90,13 @@ impl Narrow {
         let (by_parts, at_once) = (of(&set.whole, 1), of(&set.whole, taps));
         // Of every second pixel, twice as many are copied.
         let copy = |kernel: &Tiling| copies((outputs, kernel.outputs), lines.stride, window);
-        let least = at_once.map_or(tiles(outputs, c.depth), |(time, _)| time);
+        let tiles = tiles(outputs, c.depth, set.quarters);
+        let least = at_once.map_or(tiles, |(time, _)| time);
         let columns = by_parts.filter(|(time, kernel)| lines.stride == 1 || time + copy(kernel) < least).or(at_once);
+        let columns = columns.filter(|(time, kernel)| set.quarters == 4 || time + copy(kernel) < tiles);
         // Tiles of rows take a vector for every output, and a quarter of it for their addresses.
         let (time, columns) =
-            columns.map_or((outputs.saturating_add(outputs / 4), None), |(time, kernel)| (time, Some(kernel)));
+            columns.map_or((outputs.saturating_mul(set.quarters + 1) / 4, None), |(time, kernel)| (time, Some(kernel)));
         let shape = Shape { cols: c.cols, outputs, stride: lines.stride, taps, window, depth: c.depth };
         let planar = planar_kernel::choose(isa, shape);
         let planar = planar.filter(|(planar, _)| *planar < time).map(|(_, kernel)| kernel);
@@ -232,12 +234,15 @@ fn copies((outputs, rows): (usize, usize), stride: usize, window: usize) -> usiz
     ceil_div_usize(outputs, rows).saturating_mul(ceil_div_usize(pixels.saturating_mul(3), window.saturating_mul(LINE)))
 }
 
-/// What tiles of the rows of a line take, with the addresses of rows.
-fn tiles(outputs: usize, depth: usize) -> usize {
+/// What tiles of the rows of a line take, with the addresses of rows; a product takes so many quarters of a vector's.
+fn tiles(outputs: usize, depth: usize, quarters: usize) -> usize {
     let tiles = ceil_div_usize(outputs, MOST_ROWS);
-    // Sums of fewer rows wait for each other.
-    let rows = ceil_div_usize(outputs, tiles.max(1)).max(8).saturating_mul(tiles);
-    rows.saturating_add(ceil_div_usize(rows.saturating_mul(48), depth))
+    // Tiles of whole vectors end with the line, and sums of fewer rows wait for each other.
+    let (rows, address) = match quarters {
+        4 => (ceil_div_usize(outputs, tiles.max(1)).max(8).saturating_mul(tiles), 48),
+        _ => (outputs, 16),
+    };
+    (rows.saturating_mul(quarters) / 4).saturating_add(ceil_div_usize(rows.saturating_mul(address), depth))
 }
 
 /// The outputs of a kernel, for which as many rows of the window are copied at once as there is room for.
@@ -377,9 +382,17 @@ mod tests {
     #[test]
     fn lines_have_the_bits_of_single_rows_on_every_isa_and_team() {
         let (mut r, mut narrow, mut planar) = (Random(0x0a44_0775), 0, [0; 2]);
-        for case in 0..90 {
-            let (groups, h, w) = (1 + r.below(3), 1 + r.below(7), 3 + r.below(if case < 60 { 40 } else { 80 }));
-            let c = convolution(&mut r, (groups, h, w));
+        for case in 0..140 {
+            let (groups, h, w) = (1 + r.below(3), 1 + r.below(7), 3 + r.below(if case < 60 { 40 } else { 140 }));
+            let c = match case {
+                // Long lines of few columns are for kernels of planes.
+                60.. => {
+                    let size = [1 + r.below(4), 2 + r.below(7)];
+                    let cols = 1 + r.below(5);
+                    of_size(&mut r, (groups, h, w), (16, cols), size)
+                }
+                _ => convolution(&mut r, (groups, h, w)),
+            };
             let (m, n) = (c.m(), groups * c.cols);
             let (mut a, mut weights) = (r.floats(h * w * groups * c.depth), r.floats(groups * c.batches[1].w));
             if Narrow::of(&c, Isa::Avx512).is_some_and(|narrow| matches!(narrow.whole.kernel, Kernel::Planes(_))) {

@@ -89,8 +89,10 @@ type Kernels = [&'static [(usize, NarrowKernel)]; 2];
 
 /// Kernels of one instruction set.
 pub(super) struct NarrowSet {
-    /// Lanes of a vector.
-    pub lanes: usize,
+    /// Whether they gain with any weights: tiles of rows have no more vectors than these.
+    pub beats_tiles: bool,
+    /// Quarters of the time of a product of vectors of [`LINE`] lanes that one takes.
+    pub quarters: usize,
     /// Of all products.
     pub whole: Kernels,
     /// Of those inside of groups.
@@ -110,7 +112,8 @@ impl NarrowSet {
     ) -> Option<(usize, Tiling)> {
         // Sums of fewer outputs than this wait for each other; sixteen take longer than their products, by measurement.
         let time = |rows: usize| {
-            ceil_div_usize(outputs, rows).saturating_mul(rows.max(8) + 1 + usize::from(rows > MOST_QUICK))
+            let vectors = rows.max(8) + 1 + usize::from(rows > MOST_QUICK);
+            ceil_div_usize(ceil_div_usize(outputs, rows).saturating_mul(vectors).saturating_mul(self.quarters), 4)
         };
         let fitting = kernels.get(stride.checked_sub(1)?)?.iter().filter(|(rows, _)| *rows <= outputs && fits(*rows));
         let tiling = |(outputs, kernel): &(usize, NarrowKernel)| Tiling {
@@ -336,11 +339,12 @@ unsafe fn groups<S: Simd, const STRIDE: usize, const MR: usize, const ONE: bool>
 /// Instantiates `outputs`, and `grouped` for each stride: those of more outputs would keep pixels on the stack.
 macro_rules! kernels {
     (
-        $name:ident, $token:expr, $lanes:literal, $attribute:meta,
+        $name:ident, $token:expr, $beats_tiles:literal, $quarters:literal, $attribute:meta,
         whole: $($rows:literal)*; groups: $($one:literal)*, of every second pixel: $($two:literal)*
     ) => {
         static $name: NarrowSet = NarrowSet {
-            lanes: $lanes,
+            beats_tiles: $beats_tiles,
+            quarters: $quarters,
             whole: [
                 &[$(($rows, kernels!(@one outputs, $token, 1, $rows, $attribute))),*],
                 &[$(($rows, kernels!(@one outputs, $token, 2, $rows, $attribute))),*],
@@ -390,17 +394,24 @@ mod x86 {
     use crate::isa::{avx2::Avx2, avx512::Avx512};
 
     kernels!(
-        AVX512, Avx512::new(), 16, target_feature(enable = "avx512f,avx512vl,avx512bw,avx512dq,fma,avx2"),
+        AVX512, Avx512::new(), true, 4, target_feature(enable = "avx512f,avx512vl,avx512bw,avx512dq,fma,avx2"),
         whole: 16 14 13 12 10 8 7 4; groups: 10 8 7 4, of every second pixel: 8 7 4
     );
 
+    // Vectors of half the length take as long or, where the processor divides long ones, half as long.
     kernels!(
-        AVX2, Avx2::new(), 8, target_feature(enable = "avx2,fma"),
+        AVX512_8, Avx2::new(), true, 3, target_feature(enable = "avx512f,avx512vl,avx512bw,avx512dq,fma,avx2"),
+        whole: 16 14 13 12 10 8 7 4; groups:, of every second pixel:
+    );
+
+    kernels!(
+        AVX2, Avx2::new(), false, 4, target_feature(enable = "avx2,fma"),
         whole: 10 7 4; groups: 7 8 4, of every second pixel: 7 8 4
     );
 
-    pub(super) fn of(isa: Isa) -> Option<&'static NarrowSet> {
+    pub(super) fn of(isa: Isa, cols: usize) -> Option<&'static NarrowSet> {
         match isa {
+            Isa::Avx512 if cols <= 8 => Some(&AVX512_8),
             Isa::Avx512 => Some(&AVX512),
             Isa::Avx2 => Some(&AVX2),
             _ => None,
@@ -408,13 +419,13 @@ mod x86 {
     }
 }
 
-/// The kernels of an instruction set, if it has any.
-pub(super) fn of(isa: Isa) -> Option<&'static NarrowSet> {
+/// The kernels of an instruction set for so many columns, if it has any.
+pub(super) fn of(isa: Isa, cols: usize) -> Option<&'static NarrowSet> {
     #[cfg(all(feature = "vectors", target_arch = "x86_64", target_feature = "sse2"))]
-    return x86::of(isa);
+    return x86::of(isa, cols);
     #[cfg(not(all(feature = "vectors", target_arch = "x86_64", target_feature = "sse2")))]
     return {
-        let _ = isa;
+        let _ = (isa, cols);
         None
     };
 }

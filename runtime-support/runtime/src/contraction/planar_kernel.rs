@@ -66,9 +66,10 @@ impl Planar {
         let vectors = self.outputs / LINE;
         // Fewer sums wait for each other.
         let step = (self.cols * vectors).max(8) + vectors;
-        // Squares of pixels and channels are transposed, and what is left is copied one by one.
+        // Squares of pixels and channels are transposed, which takes twice as long of every second pixel, and what is left is
+        // copied one by one.
         let pixels = pitch(self.outputs, shape.window, shape.stride).saturating_mul(shape.stride);
-        let cycles = pixels.saturating_mul(if shape.depth < SQUARE { 24 } else { 6 });
+        let cycles = pixels.saturating_mul(if shape.depth < SQUARE { 24 } else { 6 * shape.stride });
         // Neighbours read the same lines, but for new ones, unless there is no room for all channels of them.
         let all = shape.taps.saturating_mul(ceil_div_usize(shape.depth, LINE));
         let new = if self.places(shape) < all { shape.taps } else { shape.stride.min(shape.taps) };
