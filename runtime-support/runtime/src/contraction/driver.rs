@@ -27,6 +27,8 @@ const MANY: usize = 48;
 /// Tiles of rows per part, and rows, where there are more.
 const TILES: usize = 16;
 const ROWS: usize = 96;
+/// Products of sums that take less time than what a function needs longer for rows with gaps.
+const SHORT: usize = 64;
 /// Multiply-adds that take a microsecond.
 const WORK: usize = 64 * 1024;
 
@@ -221,9 +223,10 @@ impl Job<'_> {
         rows: usize,
     ) -> impl Iterator<Item = (usize, &'static KernelSet, usize)> {
         let (mut at, all) = (0, width.min(self.c.cols.saturating_sub(first)));
+        let whole = self.rows_are_apart && self.c.k() < SHORT;
         core::iter::from_fn(move || {
             let (left, own) = (all.checked_sub(at).filter(|left| *left > 0)?, at);
-            let set = kernels.iter().find(|set| set.suits((left, width - own), rows))?;
+            let set = kernels.iter().find(|set| set.suits((left, width - own), rows, whole))?;
             at += set.cols;
             Some((own, *set, set.cols.min(left)))
         })
