@@ -49,6 +49,9 @@ impl Line {
         let at = self.ends.last().filter(|line| **line > 0).map(|line| floor_mod_usize(first + row, *line));
         let end = at.and_then(|at| self.ends.iter().find(|end| **end > at).map(|end| left.min(*end - at)));
         let left = end.unwrap_or(left);
+        if left <= most {
+            return row + left.max(1);
+        }
         row + floor_div_usize(left, ceil_div_usize(left, most).max(1)).max(1)
     }
 }

@@ -46,8 +46,6 @@ pub(super) unsafe fn run(
 ) {
     let kernels = kernels::of(cx.isa());
     let tile = kernels.first().map_or(1, |set| set.kernels.len());
-    let batches = c.batches[0].extent.saturating_mul(c.batches[1].extent);
-    let work = c.m().saturating_mul(c.k()).saturating_mul(c.cols).saturating_mul(batches);
     // Weights that every thread can keep in its cache are no reason against few rows, and rows stay with their thread.
     let light = c.k().saturating_mul(c.cols) <= LIGHT;
     let cx = parts::context(c, cx);
@@ -56,10 +54,7 @@ pub(super) unsafe fn run(
     // What stays together: tiles, or lines.
     let unit = narrow.as_ref().map_or(tile, |narrow| narrow.line(c));
     let block = if light { unit.saturating_mul(2) } else { most_rows(c).max(unit) };
-    // Every part reads all weights, or all rows: few parts where there are few rows.
-    // Strips are for rows that are half as many as the products of a sum.
-    let rows = unit.saturating_mul(TILES).max(ROWS).max(c.k() / 2);
-    let wanted = cx.parts(work, WORK).min(floor_div_usize(c.m(), rows).max(cx.threads()));
+    let wanted = if cx.threads() == 1 { 1 } else { wanted(c, cx, unit) };
     let parts = Parts::new(c, cx, wanted, (unit, c.panel), block);
     let shared = Shared::new(a, w, out, epilogue);
     cx.split(parts.count(), |range| {
@@ -72,6 +67,16 @@ pub(super) unsafe fn run(
             }
         }
     });
+}
+
+/// Into how many parts a contraction is divided, of whose rows so many stay together.
+fn wanted(c: &Contraction, cx: Cx<'_>, unit: usize) -> usize {
+    let batches = c.batches[0].extent.saturating_mul(c.batches[1].extent);
+    let work = c.m().saturating_mul(c.k()).saturating_mul(c.cols).saturating_mul(batches);
+    // Every part reads all weights, or all rows: few parts where there are few rows.
+    // Strips are for rows that are half as many as the products of a sum.
+    let rows = unit.saturating_mul(TILES).max(ROWS).max(c.k() / 2);
+    cx.parts(work, WORK).min(floor_div_usize(c.m(), rows).max(cx.threads()))
 }
 
 /// A range of parts, tile by tile.
@@ -147,10 +152,7 @@ impl Job<'_> {
     ) {
         let m = part.len();
         // Blocks of equal size and whole tiles, so that the last one does not fall back to small tiles.
-        let most = most_rows(self.c);
-        let tile = kernels.first().map_or(1, |set| set.kernels.len());
-        let size =
-            ceil_div_usize(ceil_div_usize(m, ceil_div_usize(m, most)), tile).saturating_mul(tile).clamp(1, BLOCK);
+        let size = if m <= FEW { m } else { self.block(kernels, m) };
         let mut first_row = part.start;
         while first_row < part.end {
             let rows = size.min(part.end - first_row);
@@ -160,6 +162,13 @@ impl Job<'_> {
             unsafe { self.panels(kernels, (first_row, tabled), cols.clone(), then) };
             first_row += rows;
         }
+    }
+
+    /// Rows of a block, of so many.
+    fn block(&self, kernels: Kernels, rows: usize) -> usize {
+        let tile = kernels.first().map_or(1, |set| set.kernels.len());
+        let each = ceil_div_usize(rows, ceil_div_usize(rows, most_rows(self.c)));
+        ceil_div_usize(each, tile).saturating_mul(tile).clamp(1, BLOCK)
     }
 
     /// All rows of a block against a range of whole panels of weights.
@@ -294,7 +303,7 @@ impl Job<'_> {
     /// others what they have.
     fn next(&self, w: *const f32, width: usize, (column, tile, tiles): (usize, usize, usize)) -> *const f32 {
         let len = self.c.k().saturating_mul(width);
-        if floor_mod_usize(column, self.c.panel) == 0 && tile < 2 && tiles > 1 && len <= NEXT_FLOATS {
+        if tiles > 1 && tile < 2 && len <= NEXT_FLOATS && floor_mod_usize(column, self.c.panel) == 0 {
             let next = if self.back { w.wrapping_sub(len) } else { w.wrapping_add(len) };
             next.wrapping_add(tile * (len / 2))
         } else {

@@ -129,6 +129,9 @@ impl Parts {
     /// Batch, rows and columns of a part. Columns vary fastest; rows after them, or slowest.
     pub fn part(&self, part: usize) -> ([usize; 2], Range<usize>, Range<usize>) {
         let [b0, b1, r, c] = self.extents;
+        if self.count() == 1 {
+            return ([0; 2], 0..self.rows.all, 0..self.cols.all);
+        }
         let (rest, column) = (floor_div_usize(part, c), floor_mod_usize(part, c));
         let (rest, row) = if self.rows_first {
             let batches = b0.saturating_mul(b1);
