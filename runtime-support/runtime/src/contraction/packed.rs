@@ -266,9 +266,9 @@ impl PackedRows<'_> {
             // All tiles of all columns share the work of fetching the next panel.
             let Some(widest) = sets.first() else { return };
             let mut fetches = Fetches::new(w.wrapping_add(width * k), self.k.len(), width, tiles.len(), widest);
-            let mut at = 0;
-            while at < width {
-                let Some(set) = sets.iter().find(|set| set.cols <= width - at) else { return };
+            let (mut at, end) = (0, width.min(c.cols - column));
+            while at < end {
+                let Some(set) = packed_kernels::suited(sets, width - at, end - at) else { return };
                 let weights = Weights { w: w.wrapping_add(at), width, suspends: self.k.end < k };
                 // SAFETY: promised by the caller.
                 unsafe { self.column(set, tiles.clone(), column + at, weights, &mut fetches, then) };
@@ -317,7 +317,8 @@ impl PackedRows<'_> {
                 ..job.args(self.rows.get(rows.clone()).unwrap_or_default(), column, set.cols)
             };
             let Some(kernel) = rows.len().checked_sub(1).and_then(|i| set.kernels.get(i)) else { return };
-            let tile = PackedTile { args, len: self.k.len(), resumes: self.k.start > 0, suspends, each };
+            let (resumes, each) = (self.k.start > 0, each.max(set.least));
+            let tile = PackedTile { args, len: self.k.len(), resumes, suspends, each };
             // SAFETY: promised by the caller; the kernels are of the context's instruction set.
             unsafe { kernel(&tile) };
             if let Some(then) = then {

@@ -33,6 +33,8 @@ mod x86 {
     kernels!(AVX512_48, Avx512::new(), 3, 48, target_feature(enable = "avx512f,avx512vl,avx512bw,avx512dq,fma,avx2"), 1 2 3 4 5 6 7 8 9);
     kernels!(AVX512_32, Avx512::new(), 2, 32, target_feature(enable = "avx512f,avx512vl,avx512bw,avx512dq,fma,avx2"), 1 2 3 4 5 6 7 8 9 10 11 12);
     kernels!(AVX512_16, Avx512::new(), 1, 16, target_feature(enable = "avx512f,avx512vl,avx512bw,avx512dq,fma,avx2"), 1 2 3 4 5 6 7 8 9 10 11 12);
+    // What is left: on processors that divide long vectors, half of one takes half the time.
+    kernels!(AVX512_8, Avx2::new(), 1, 8, target_feature(enable = "avx512f,avx512vl,avx512bw,avx512dq,fma,avx2"), 1 2 3 4 5 6 7 8 9 10 11 12);
     kernels!(AVX2_16, Avx2::new(), 2, 16, target_feature(enable = "avx2,fma"), 1 2 3 4 5 6);
     kernels!(SSE2_8, Sse2::new(), 2, 8, target_feature(enable = "sse2"), 1 2 3 4);
 }
@@ -58,9 +60,9 @@ mod wasm {
 pub(crate) fn of(isa: Isa, panel: usize) -> &'static [&'static PackedSet] {
     match (isa, panel) {
         #[cfg(all(feature = "vectors", target_arch = "x86_64", target_feature = "sse2"))]
-        (Isa::Avx512, 48) => const { &[&x86::AVX512_48, &x86::AVX512_32, &x86::AVX512_16] },
+        (Isa::Avx512, 48) => const { &[&x86::AVX512_48, &x86::AVX512_32, &x86::AVX512_16, &x86::AVX512_8] },
         #[cfg(all(feature = "vectors", target_arch = "x86_64", target_feature = "sse2"))]
-        (Isa::Avx512, _) => const { &[&x86::AVX512_32, &x86::AVX512_16] },
+        (Isa::Avx512, _) => const { &[&x86::AVX512_32, &x86::AVX512_16, &x86::AVX512_8] },
         #[cfg(all(feature = "vectors", target_arch = "x86_64", target_feature = "sse2"))]
         (Isa::Avx2, _) => const { &[&x86::AVX2_16] },
         #[cfg(all(feature = "vectors", target_arch = "x86_64", target_feature = "sse2"))]
@@ -71,6 +73,15 @@ pub(crate) fn of(isa: Isa, panel: usize) -> &'static [&'static PackedSet] {
         (Isa::Wasm128, _) => const { &[&wasm::WASM_8] },
         _ => const { &[&SCALAR_4] },
     }
+}
+
+/// Columns by which a narrower tile is worth a second pass over the rows.
+const GAIN: usize = 8;
+
+/// The kernels for the next columns, of which there are `left` and room for `width`.
+pub(crate) fn suited<'s>(sets: &[&'s PackedSet], width: usize, left: usize) -> Option<&'s PackedSet> {
+    let suited = sets.iter().find(|set| set.cols <= width && set.cols < left + GAIN);
+    suited.or(sets.last().filter(|set| set.cols <= width)).copied()
 }
 
 /// Most rows of a tile.

@@ -51,6 +51,8 @@ struct Run<'a> {
 // same time write their own tiles or positions only.
 unsafe impl Sync for Run<'_> {}
 
+/// Columns of the narrowest tile.
+const COLUMNS: usize = 8;
 /// Floats transformed, and multiply-adds, that take a microsecond.
 const MOVED: usize = 4 * 1024;
 const MULTIPLIED: usize = 64 * 1024;
@@ -286,7 +288,7 @@ impl<'a> Run<'a> {
             let column = chunk * self.shape.chunk;
             let width = self.shape.width(column);
             // SAFETY: promised by the caller; chunks before this one are whole.
-            unsafe { self.multiply(n, width, positions * column * self.shape.sum()) };
+            unsafe { self.multiply(n, (column, width), positions * column * self.shape.sum()) };
             let end = c.cols.min(column + self.shape.chunk);
             let count = n.saturating_mul(self.slices.len());
             let work = positions.saturating_mul(count).saturating_mul(width);
@@ -328,8 +330,8 @@ impl<'a> Run<'a> {
     ///
     /// # Safety
     /// As `block`.
-    unsafe fn multiply(&self, n: usize, width: usize, w: usize) {
-        let c = self.position(n, width);
+    unsafe fn multiply(&self, n: usize, (column, width): (usize, usize), w: usize) {
+        let c = self.position(n, (column, width));
         let mut block: Block = EMPTY;
         let mut first = 0;
         while first < c.m() {
@@ -340,18 +342,20 @@ impl<'a> Run<'a> {
             self.split(self.shape.positions(), self.cx.parts(work, MULTIPLIED), &|positions| {
                 for position in positions {
                     // SAFETY: promised by the caller.
-                    unsafe { self.product(&c, (first, rows), position, w) };
+                    unsafe { self.product(&c, (first, rows), position, w + position * width * c.k()) };
                 }
             });
             first += count;
         }
     }
 
-    /// The product of one position: a matrix product of tiles, or a convolution along slices.
-    fn position(&self, n: usize, width: usize) -> Contraction {
+    /// The product of one position: a matrix product of tiles, or a convolution along slices. Sums of a row have room for the
+    /// width; those beyond the columns are computed as far as vectors reach.
+    fn position(&self, n: usize, (column, width): (usize, usize)) -> Contraction {
+        let cols = ceil_div_usize(self.shape.product.cols - column, COLUMNS).saturating_mul(COLUMNS).min(width);
         let (c, depth) = (&self.shape.product, padded(self.shape.depth()));
         let tiles = RowAxis { extent: n, a: depth as isize, out: width, residual: 0 };
-        let one = Contraction { depth: self.shape.depth(), cols: width, panel: c.panel, ..Contraction::NEW };
+        let one = Contraction { depth: self.shape.depth(), cols, panel: c.panel, ..Contraction::NEW };
         let Some(Slices { axis, .. }) = self.shape.slices else {
             return Contraction { rows: [RowAxis::ONE, RowAxis::ONE, RowAxis::ONE, tiles], ..one };
         };
@@ -379,7 +383,7 @@ impl<'a> Run<'a> {
             c,
             batch: [0; 2],
             a: data,
-            w: self.w.wrapping_add(w + position * c.cols * c.k()),
+            w: self.w.wrapping_add(w),
             out: self.sums.wrapping_add(position * self.shape.sums_plane()),
             bias: core::ptr::null(),
             residual: core::ptr::null(),
