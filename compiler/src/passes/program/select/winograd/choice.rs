@@ -18,7 +18,8 @@ const PHASES: f64 = 500.0;
 /// One float of weights, by the bytes of all weights of the model: up to so many they come from the second-level cache, or
 /// the third, or else from memory.
 const WEIGHT: [(i64, f64); 3] = [(512 << 10, 0.06), (16 << 20, 0.12), (i64::MAX, 0.22)];
-/// Columns of the narrowest register tile that runs at the full rate.
+/// Columns of the narrowest register tile over packed rows, and of one of plain sums that runs at the full rate.
+const PACKED_COLUMNS: i64 = 8;
 const TILE_COLUMNS: i64 = 16;
 /// Columns of plain sums whose vectors hold pixels of a line, two columns more or less at a time, and their part of the full rate.
 const PLANAR_COLUMNS: i64 = 8;
@@ -123,7 +124,7 @@ impl Form {
         // Slices that two blocks read are transformed twice.
         let read = 1.0 + (self.taps() - 1) as f64 / self.count().clamp(1, LEAST_SLICES) as f64;
         let transformed = (self.data_depth() as f64 * read + self.columns as f64) * tiles as f64;
-        let product = self.product(self.data_depth(), tiles.max(LEAST_TILES) as f64, TILE_COLUMNS, weight);
+        let product = self.product(self.data_depth(), tiles.max(LEAST_TILES) as f64, PACKED_COLUMNS, weight);
         let tile = if self.is_line() { LINE } else { TILE };
         positions * (product + transformed * TRANSFORMED) + tiles as f64 * tile + PHASES
     }
