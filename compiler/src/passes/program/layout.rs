@@ -2,6 +2,7 @@
 //! copies where elements already lie as a reshape or a permutation wants them.
 
 mod across;
+mod copies;
 mod gathered;
 mod orders;
 mod parts;
@@ -13,10 +14,12 @@ use crate::diag::Diagnostics;
 use crate::dim::Dim;
 use crate::options::Options;
 use crate::program::kernel::Part;
-use crate::program::nest::{Access, Axis, Nest, Node, Scalar};
+use crate::program::nest::{Nest, Node, Scalar};
 use crate::program::recognise::{self, Product};
 use crate::program::{BufferId, Call, Layout, Program, Role, Step, StepKind};
 pub(super) use across::along_rows;
+use copies::Slice;
+pub(super) use copies::copy_nest;
 pub(super) use gathered::looked_up;
 use orders::{channels_last, follow, sliding_channel, walk_in_order, wanted_orders};
 pub(super) use orders::{product_of_columns, runs_along_lines};
@@ -35,6 +38,7 @@ pub fn choose_layout(program: &mut Program, options: &Options, _: &mut Diagnosti
         decided: vec![false; program.buffers.len()],
         wanted: wanted_orders(program),
         copies: BTreeMap::new(),
+        slices: Vec::new(),
         planes: BTreeMap::new(),
         products: BTreeSet::new(),
         uses: Uses::of(program),
@@ -61,6 +65,8 @@ struct Choosing {
     wanted: BTreeMap<BufferId, Vec<usize>>,
     /// Copies made for kernels: (source, dimension that is contiguous) -> copy.
     copies: BTreeMap<(BufferId, usize), BufferId>,
+    /// Copies of what one iteration of a loop reads.
+    slices: Vec<Slice>,
     /// What is read in planes, where such a copy exists: the dimension that is contiguous.
     planes: BTreeMap<BufferId, usize>,
     /// Results of products with constant weights, as of convolutions; attention takes the others in rows.
@@ -97,7 +103,7 @@ impl Choosing {
             }
         }
         let (outer, out) = (std::mem::replace(&mut self.block, inner), std::mem::take(&mut self.out));
-        let copies = self.copies.clone();
+        let (copies, slices) = (self.copies.clone(), self.slices.clone());
         self.depth += 1;
         for (at, step) in steps.into_iter().enumerate() {
             self.block.at = at;
@@ -106,7 +112,7 @@ impl Choosing {
             self.copy_parts_after(program);
         }
         self.depth -= 1;
-        (self.block, self.copies) = (outer, copies);
+        (self.block, self.copies, self.slices) = (outer, copies, slices);
         std::mem::replace(&mut self.out, out)
     }
 
@@ -141,6 +147,7 @@ impl Choosing {
         let stale = |source: BufferId| written.iter().any(|buffer| storage(*buffer) == storage(source));
         if !written.is_empty() {
             self.copies.retain(|(source, _), _| !stale(*source));
+            self.slices.retain(|slice| !stale(slice.source));
         }
     }
 
@@ -333,35 +340,6 @@ impl Choosing {
             self.relayout(program, nest, product.data, dim, origins);
         }
     }
-
-    /// Makes the load read a copy of its buffer in which dimension `dim` is contiguous.
-    fn relayout(
-        &mut self,
-        program: &mut Program,
-        nest: &mut Nest,
-        load: Node,
-        dim: usize,
-        origins: &[crate::graph::Origin],
-    ) {
-        let Some(Scalar::Load { access: Access { buffer, .. }, .. }) = nest.nodes.get(load as usize) else { return };
-        let source = *buffer;
-        let known = self.copies.get(&(source, dim)).copied();
-        let copy = known.unwrap_or_else(|| {
-            let original = program.buffer(source).clone();
-            let mut order: Vec<usize> = (0..original.dims.len()).filter(|d| *d != dim).collect();
-            order.push(dim);
-            let copy = program.add_buffer(&original.name, original.element, original.dims.clone(), Role::Temporary);
-            program.buffer_mut(copy).layout = Layout::ordered(copy, &original.dims, &order);
-            let kind = StepKind::Nest(copy_nest(&original.dims, source, copy));
-            self.out.push(Step { kind, origins: origins.to_vec() });
-            self.decide(copy);
-            self.copies.insert((source, dim), copy);
-            copy
-        });
-        if let Some(Scalar::Load { access, .. }) = nest.nodes.get_mut(load as usize) {
-            access.buffer = copy;
-        }
-    }
 }
 
 /// Whether two layouts place every element alike: strides of dimensions with one element do not matter.
@@ -385,11 +363,4 @@ fn columns_last(nest: &Nest, product: &Product) -> Vec<usize> {
     };
     let (last, first): (Vec<usize>, Vec<usize>) = (0..nest.store.index.len()).partition(is_column);
     first.into_iter().chain(last).collect()
-}
-
-/// A nest that copies all elements between two buffers of the same dimensions and element type.
-pub(super) fn copy_nest(dims: &[Dim], from: BufferId, to: BufferId) -> Nest {
-    let index: Vec<Dim> = (0..dims.len()).map(Dim::axis).collect();
-    let axes = dims.iter().map(|extent| Axis { extent: extent.clone() }).collect();
-    Nest::moving(axes, Access { buffer: from, index: index.clone() }, Access { buffer: to, index })
 }
