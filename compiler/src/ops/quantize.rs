@@ -93,9 +93,10 @@ impl Op for FakeQuantize {
             let ratio = n.binary(Binary::Div, offset, width);
             let position = n.binary(Binary::Mul, ratio, steps);
             let level = n.unary(Unary::Round, position);
-            let part = n.binary(Binary::Div, level, steps);
             let out_width = n.binary(Binary::Sub, out_high, out_low);
-            let moved = n.binary(Binary::Mul, part, out_width);
+            // The distance of levels is the same for many elements.
+            let step = n.binary(Binary::Div, out_width, steps);
+            let moved = n.binary(Binary::Mul, level, step);
             let inner = n.binary(Binary::Add, moved, out_low);
             let (first, last) = (n.binary(Binary::Min, low, high), n.binary(Binary::Max, low, high));
             let above = n.binary(Binary::Lt, last, x);
