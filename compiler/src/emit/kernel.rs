@@ -362,7 +362,7 @@ impl<'a> Call<'a> {
         let pack = match (flat_stride(&k_axes), flat_stride(&n_axes)) {
             (Some(k), Some(n)) => {
                 let (k, n) = (self.size(&k), self.size(&n));
-                quote!(rt::pack_strided(#shape.cols, #shape.k(), #panel, #source.src(), #offset, #k, #n, part);)
+                quote!(rt::pack_strided(cx, #shape.cols, #shape.k(), #panel, #source.src(), #offset, (#k, #n), part);)
             }
             _ => {
                 let (k, n) = (self.flat_address(&k_axes, "k"), self.flat_address(&n_axes, "n"));

@@ -25,14 +25,16 @@ pub(crate) mod results;
 pub(crate) mod rows;
 mod single;
 mod steps;
+mod strided;
 mod strip;
 pub(crate) mod table;
 
 pub use activation::Activation;
 pub use epilogue::{Epilogue, Then, Tile};
 pub(crate) use pack::panel_width;
-pub use pack::{pack, pack_lines, pack_strided, packed_len};
+pub use pack::{pack, pack_lines, packed_len};
 pub(crate) use reach::reach;
+pub use strided::pack_strided;
 
 use crate::cx::Cx;
 use crate::raw::{Dst, Extent, Src};

@@ -3,7 +3,6 @@
 //! Panel `p` holds columns `p * panel ..`: k rows of `panel` floats. The last panel is only as wide as needed, rounded up
 //! to a multiple of min(16, panel), and padded with zeros.
 use crate::math::ceil_div_usize;
-use crate::raw::Src;
 
 /// Width in floats of the panel that starts at column `first`.
 pub(crate) const fn panel_width(cols: usize, first: usize, panel: usize) -> usize {
@@ -56,38 +55,5 @@ pub fn pack(cols: usize, k: usize, panel: usize, out: &mut [f32], mut w: impl Fn
         for (i, to) in line.iter_mut().enumerate() {
             *to = w(row, first + i);
         }
-    });
-}
-
-/// Packs a matrix in memory: element (k, n) at `offset + k * k_stride + n * n_stride`, where strides wrap around: those of
-/// reversed data are negative. Elements outside count as zero.
-#[allow(clippy::too_many_arguments)]
-pub fn pack_strided(
-    cols: usize,
-    k: usize,
-    panel: usize,
-    w: Src<'_, f32>,
-    offset: usize,
-    k_stride: usize,
-    n_stride: usize,
-    out: &mut [f32],
-) {
-    if w.extent().holds(offset, [(k, k_stride), (cols, n_stride)]) {
-        let start = w.as_ptr();
-        if n_stride == 1 {
-            return pack_lines(cols, k, panel, out, |row, column, line| {
-                // SAFETY: as below, and the columns are contiguous.
-                let from =
-                    unsafe { core::slice::from_raw_parts(start.add(offset + row * k_stride + column), line.len()) };
-                for (to, from) in line.iter_mut().zip(from) {
-                    *to = *from;
-                }
-            });
-        }
-        // SAFETY: all offsets were just checked, and rows and columns stay below k and cols.
-        return pack(cols, k, panel, out, |k, n| unsafe { *start.add(offset + k * k_stride + n * n_stride) });
-    }
-    pack(cols, k, panel, out, |k, n| {
-        w.at(offset.wrapping_add(k.wrapping_mul(k_stride)).wrapping_add(n.wrapping_mul(n_stride)))
     });
 }

@@ -255,7 +255,11 @@ fn matrix_products_of_all_small_sizes() {
                 ..Contraction::NEW
             };
             let mut packed = vec![0.0; packed_len(cols, k, 32)];
-            pack_strided(cols, k, 32, w[..].src(), 0, cols, 1, &mut packed);
+            pack_strided(Cx::detect(), cols, k, 32, w[..].src(), 0, (cols, 1), &mut packed);
+            let transposed: Vec<f32> = (0..cols * k).map(|i| w[i % k * cols + i / k]).collect();
+            let mut same = vec![7.0; packed.len()];
+            pack_strided(Cx::detect(), cols, k, 32, transposed[..].src(), 0, (1, k), &mut same);
+            assert_eq!(same, packed, "{cols} {k}");
             for cx in Isa::ALL.into_iter().filter_map(Cx::with_isa) {
                 let mut out = vec![7.0; m * cols + 1];
                 c.run(cx, a[..].src(), &packed, Dst::from_slice(&mut out), Epilogue::NONE);
@@ -286,7 +290,7 @@ fn large_blocks_and_strided_operands() {
         ..Contraction::NEW
     };
     let mut packed = vec![0.0; packed_len(cols, k, 32)];
-    pack_strided(cols, k, 32, w[..].src(), 0, 1, k, &mut packed);
+    pack_strided(Cx::detect(), cols, k, 32, w[..].src(), 0, (1, k), &mut packed);
     let (a_extent, out_extent) = (Extent { row: 9, stride: 24, rows: m }, Extent { row: 20, stride: 40, rows: m });
     assert!(c.fits(a_extent, packed.len(), out_extent));
     assert!(!c.fits(Extent { row: 8, ..a_extent }, packed.len(), out_extent));
