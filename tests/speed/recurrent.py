@@ -42,6 +42,26 @@ def recurrent(kind, batch, steps=64, inputs=128, hidden=256, layers=2, outputs=4
     return ov.Model([op.matmul(y, weights(outputs, hidden), False, True)], [x])
 
 
+def iterated(kind, steps=64, inputs=128, hidden=256):
+    """A cell in a TensorIterator."""
+    x = op.parameter([1, steps, inputs], np.float32)
+    one = op.parameter([1, 1, inputs], np.float32)
+    states = [op.parameter([1, hidden], np.float32) for _ in range({"lstm": 2, "gru": 1}[kind])]
+    axis = op.constant(np.int64(1))
+    gates = {"lstm": 4, "gru": 3}[kind]
+    operands = [weights(gates * hidden, inputs), weights(gates * hidden, hidden), weights(gates * hidden)]
+    cell = {"lstm": op.lstm_cell, "gru": op.gru_cell}[kind](op.squeeze(one, axis), *states, *operands, hidden)
+    results = [op.result(op.unsqueeze(cell.output(0), axis))]
+    results += [op.result(cell.output(i)) for i in range(len(states))]
+    loop = op.tensor_iterator()
+    loop.set_body(ov.Model(results, [one, *states], "body"))
+    loop.set_sliced_input(one, x.output(0), 0, 1, 1, -1, 1)
+    for state, result in zip(states, results[1:]):
+        zeros = op.constant(np.zeros((1, hidden), np.float32))
+        loop.set_merged_input(state, zeros.output(0), result.output(0))
+    return ov.Model([loop.get_concatenated_slices(results[0].output(0), 0, 1, 1, -1, 1)], [x])
+
+
 def perceptron(*widths):
     x = op.parameter([1, widths[0]], np.float32)
     y = x
@@ -54,6 +74,12 @@ def perceptron(*widths):
 
 folder = pathlib.Path(sys.argv[1])
 folder.mkdir(parents=True, exist_ok=True)
-models = {"gru": recurrent("gru", 1), "lstm4": recurrent("lstm", 4), "mlp": perceptron(784, 512, 512, 10)}
+models = {
+    "gru": recurrent("gru", 1),
+    "lstm4": recurrent("lstm", 4),
+    "mlp": perceptron(784, 512, 512, 10),
+    "lstm_iterated": iterated("lstm"),
+    "gru_iterated": iterated("gru"),
+}
 for name, model in models.items():
     ov.save_model(model, folder / f"{name}.xml", compress_to_fp16=False)

@@ -16,6 +16,7 @@ mod fuse;
 mod fuse_attention;
 mod fuse_rows;
 mod hoist;
+mod hoist_products;
 mod images;
 mod join;
 mod layout;
@@ -113,6 +114,11 @@ pub const PASSES: &[Pass<Program>] = &[
         name: "pad_data",
         reason: "needs to know which sums are products; the copy gets a layout as everything else",
         run: pad_data::pad_data,
+    },
+    Pass {
+        name: "hoist_products",
+        reason: "biases stand beside their products once nests are fused; loops over images, which come next, keep theirs",
+        run: hoist_products::hoist_products,
     },
     Pass {
         name: "loop_over_images",
