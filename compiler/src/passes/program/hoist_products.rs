@@ -73,10 +73,10 @@ impl Place<'_> {
 /// Takes the first such product out of a loop, whose readers find the results of all iterations.
 fn hoist(program: &mut Program, inner: &mut Loop, place: &Place) -> Option<Step> {
     let count = inner.count.as_const().filter(|count| *count > 1)?;
+    let body = Body::of(program, inner);
     let (at, nest, passed) = (0..inner.body.steps.len()).find_map(|at| {
-        let found = Body::of(program, inner).hoisted(at, count)?;
-        let own = place.owns(program, inner, found.0.store.buffer);
-        own.then_some((at, found.0, found.1))
+        let (nest, passed) = body.hoisted(at, count)?;
+        place.owns(program, inner, nest.store.buffer).then_some((at, nest, passed))
     })?;
     let old = nest.store.buffer;
     let (name, element) = (program.buffer(old).name.clone(), program.buffer(old).element);

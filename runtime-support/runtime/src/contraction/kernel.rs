@@ -81,8 +81,7 @@ impl KernelSet {
     /// Whether its kernels are for the next columns, of which there are `left` and room for `width`, of so many rows in all, which
     /// should stay whole or need not.
     pub fn suits(&self, (left, width): (usize, usize), rows: usize, whole: bool) -> bool {
-        let in_part = whole && self.lanes >= IN_PART && left > self.lanes;
-        let least = if in_part { 0 } else { self.left.0 };
+        let least = if whole && self.lanes >= IN_PART && left > self.lanes { 0 } else { self.left.0 };
         self.cols <= width && least <= left && left <= self.left.1 && rows <= self.most
     }
 
