@@ -26,6 +26,10 @@ impl Extract {
     /// the others. None if it reads all, or cannot be said to read part of what is there.
     fn of(program: &Program, nest: &Nest, load: Node) -> Option<Extract> {
         let Some(Scalar::Load { access, bounds, .. }) = nest.nodes.get(load as usize) else { return None };
+        // What such a size puts in the padding may not be there to be copied.
+        if bounds.iter().any(|bound| uses_size(&bound.value) || uses_size(&bound.limit)) {
+            return None;
+        }
         let mut part = Extract { first: Vec::new(), dims: Vec::new() };
         for (index, whole) in access.index.iter().zip(&program.buffer(access.buffer).dims) {
             let axis = (0..nest.axes.len()).find(|axis| index.uses_axis(*axis));
@@ -37,10 +41,11 @@ impl Extract {
             }
             let bounded = |axis| bounds.iter().any(|bound| bound.value.uses_axis(axis) || bound.limit.uses_axis(axis));
             let fits = |axis: usize| index.coefficient(axis) == Some(1) && !bounded(axis);
-            if first.is_index() || !axis.is_none_or(fits) {
+            let extent = axis.map_or(Dim::constant(1), |axis| nest.axes[axis].extent.clone());
+            if first.is_index() || extent.is_index() || !axis.is_none_or(fits) {
                 return None;
             }
-            part.dims.push(axis.map_or(Dim::constant(1), |axis| nest.axes[axis].extent.clone()));
+            part.dims.push(extent);
             part.first.push(first);
         }
         part.first.iter().any(|first| !first.is(0)).then_some(part)
