@@ -32,6 +32,8 @@ pub struct Nodes<'a> {
     pub target: Option<(Dim, Ident)>,
     /// Whether innermost loops run where all [`Block::near`] are true.
     pub near: bool,
+    /// Where statements may stand before all loops: those that declare rows which are laid out for several rows at once.
+    pub kept: Option<BTreeMap<Ident, TokenStream>>,
 }
 
 /// The axis of an innermost loop over contiguous elements.
@@ -75,7 +77,8 @@ impl<'a> Nodes<'a> {
     /// A writer without loops.
     pub fn new(program: &'a Program, views: &'a Views, physical: &'a Physical) -> Self {
         let scope = Scope { limits: physical.limits(), ..Scope::default() };
-        let mut nodes = Nodes { program, views, physical, scope, reduced: None, target: None, near: false };
+        let (reduced, target, near, kept) = (None, None, false, None);
+        let mut nodes = Nodes { program, views, physical, scope, reduced, target, near, kept };
         for (i, ty) in physical.types.iter().enumerate().filter(|(_, ty)| !ty.is_float()) {
             let value = as_index(*ty, nodes.value(i as Node));
             nodes.scope.scalars.insert(i as Node, value);
@@ -216,7 +219,7 @@ impl<'a> Nodes<'a> {
     }
 
     /// Lays out what is looked up along a row.
-    fn laid_out(&self, i: usize, param: &Param, address: &Dim, inner: &Inner, block: &mut Block) -> Option<Ident> {
+    fn laid_out(&mut self, i: usize, param: &Param, address: &Dim, inner: &Inner, block: &mut Block) -> Option<Ident> {
         let width = inner.width?;
         let lookup = Lookup::along_row(address, inner.axis, width)?;
         let read = lookup.reach(width);
@@ -227,9 +230,22 @@ impl<'a> Nodes<'a> {
         block.laid_out = bytes;
         let (name, row) = (&param.name, format_ident!("{}_{i}", param.name));
         let (start, read) = (self.scope.index(&lookup.start), Literal::usize_unsuffixed(read));
-        let all = lookup.laid_out(width, &quote!(#name.row::<#read>(#start)));
+        let elements = quote!(#name.row::<#read>(#start));
+        let all = match (&mut self.kept, lookup.kept(width)) {
+            (Some(kept), Some(kind)) => {
+                let all = format_ident!("{row}_all");
+                kept.insert(all.clone(), quote!(let mut #all = #kind::new();));
+                quote!(#all.of(#elements))
+            }
+            _ => lookup.laid_out(width, &elements),
+        };
         block.before.extend(quote!(let #row = #all;));
         Some(row)
+    }
+
+    /// The statements before all loops.
+    pub fn before_loops(&self) -> TokenStream {
+        self.kept.iter().flat_map(BTreeMap::values).cloned().collect()
     }
 
     /// The condition on which a whole row is read, as a variable.

@@ -27,11 +27,11 @@ pub fn body(program: &Program, views: &Views, rows: &Rows) -> Result<TokenStream
         inner.maps.retain(|axis| !outer.contains(axis));
         inner.fuse_axes();
         let Written { nodes, axes, body: one, .. } = nest::written(program, views, &mut inner, &outer)?;
-        let one = nest::around(&nodes, &axes, "i", &one);
+        let (before, one) = (nodes.before_loops(), nest::around(&nodes, &axes, "i", &one));
         cost = cost.saturating_add(cost_of(physical));
         body.extend(match views.number(physical.target) {
-            Some(name) => quote!(let #name = { #one };),
-            None => quote!({ #one }),
+            Some(name) => quote!(let #name = { #before #one };),
+            None => quote!({ #before #one }),
         });
     }
     let Some(last) = nests.last_mut() else { return Ok(TokenStream::new()) };

@@ -65,6 +65,12 @@ impl Lookup {
         if self.repeats { self.by } else { reach(width / self.by, self.step) }
     }
 
+    /// What lays out the same elements once for several rows, if they may be the same: a type of the runtime.
+    pub fn kept(&self, width: usize) -> Option<TokenStream> {
+        let [read, width] = [self.reach(width), width].map(Literal::usize_unsuffixed);
+        self.repeats.then(|| quote!(rt::nest::Repeated::<_, #read, #width>))
+    }
+
     /// The call of the runtime's function that lays `elements` out for a row.
     pub fn laid_out(&self, width: usize, elements: &TokenStream) -> TokenStream {
         let [read, step] = [self.reach(width), self.step].map(Literal::usize_unsuffixed);

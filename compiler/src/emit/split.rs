@@ -95,7 +95,7 @@ impl Parts {
         let axes = axes.get(..self.axes).unwrap_or_default();
         let name = nodes.views.name(nodes.physical.target);
         let (stride, cost) = (Literal::usize_unsuffixed(self.stride), Literal::i64_unsuffixed(self.cost));
-        let count = nodes.scope.index(&self.count);
+        let (count, before) = (nodes.scope.index(&self.count), nodes.before_loops());
         let names: Vec<_> = axes.iter().map(|axis| format_ident!("{prefix}{axis}")).collect();
         let loops = match names.as_slice() {
             [name] => quote!(for #name in part { #body }),
@@ -107,7 +107,7 @@ impl Parts {
         };
         quote! {
             rt::parts::split::<_, #stride>(cx, #count, #cost, #name.dst(), #[inline(always)] |part, #name| {
-                cx.vectorize(#[inline(always)] || { #loops });
+                cx.vectorize(#[inline(always)] || { #before #loops });
             });
         }
     }

@@ -5,11 +5,13 @@
 mod combine;
 mod number;
 mod reduce;
+mod repeated;
 
 pub use number::Number;
 pub use reduce::{
     LANES, Lanes, all, all_rows, any, any_rows, max, max_rows, min, min_rows, prod, prod_rows, sum, sum_rows,
 };
+pub use repeated::Repeated;
 
 use crate::pod::Pod;
 use core::sync::atomic::{Ordering, compiler_fence};
