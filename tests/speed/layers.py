@@ -77,10 +77,14 @@ def between(kind, window, channels):
     return lambda x: dense(pooled(kind, window)(dense(x, channels)), channels)
 
 
-def normal_groups(x):
+def normal_groups(channels):
     """A function of normalised groups of channels that a convolution has last."""
-    ones = o.constant(np.ones(128, np.float32))
-    return o.tanh(ov.opset12.group_normalization(dense(x, 128), ones, ones, 2, 1e-5))
+    ones = o.constant(np.ones(channels, np.float32))
+    return lambda x: o.tanh(ov.opset12.group_normalization(dense(x, channels), ones, ones, 2, 1e-5))
+
+
+def two_depthwise(channels, *windows, **others):
+    return lambda x: grouped(grouped(x, channels, 1, 1, *windows[0], **others), channels, 1, 1, *windows[1])
 
 
 LAYERS = {
@@ -90,7 +94,8 @@ LAYERS = {
     "mean_3_between": ((1, 32, 56, 56), between("mean", 3, 32)),
     "mean_7_between": ((1, 32, 56, 56), between("mean", 7, 32)),
     "max_3_between": ((1, 32, 56, 56), between("max", 3, 32)),
-    "normal_groups": ((8, 128, 40, 40), normal_groups),
+    "normal_groups": ((8, 128, 40, 40), normal_groups(128)),
+    "normal_groups_of_40": ((2, 40, 56, 56), normal_groups(40)),
     "groups": ((1, 96, 56, 56), lambda x: grouped(x, 2, 48, 48, 3, 3)),
     "groups_strided": ((1, 128, 56, 56), lambda x: grouped(x, 4, 32, 32, 3, 3, stride=2)),
     "groups_dilated": ((1, 128, 40, 40), lambda x: grouped(x, 4, 32, 32, 3, 3, dilation=2)),
@@ -132,6 +137,10 @@ LAYERS = {
     "few_columns_strided": ((2, 16, 96, 96), few_columns(16, 4, 5, stride=2)),
     "depthwise_of_colours": ((1, 3, 224, 224), lambda x: grouped(x, 3, 1, 1, 5, 5)),
     "depthwise_of_colours_11": ((2, 3, 128, 128), lambda x: grouped(x, 3, 1, 1, 11, 11)),
+    "depthwise_of_colours_twice": ((1, 3, 112, 112), two_depthwise(3, (3, 3), (5, 5))),
+    "depthwise_of_colours_strided": ((1, 3, 112, 112), two_depthwise(3, (5, 5), (3, 3), stride=2)),
+    "depthwise_of_five_dilated": ((2, 5, 64, 64), two_depthwise(5, (3, 3), (3, 3), dilation=2)),
+    "depthwise_of_three_signals": ((4, 3, 500), two_depthwise(3, (9,), (31,), stride=2)),
     "depthwise_7": ((1, 96, 56, 56), lambda x: grouped(x, 96, 1, 1, 7, 7)),
     "depthwise_11": ((1, 128, 32, 32), lambda x: grouped(x, 128, 1, 1, 11, 11)),
     "depthwise_13": ((1, 256, 16, 16), lambda x: grouped(x, 256, 1, 1, 13, 13)),

@@ -12,9 +12,14 @@ use crate::program::nest::{Const, Nest, ReduceFn, Scalar, ScalarType};
 use crate::program::{BufferId, Program};
 use proc_macro2::{Ident, TokenStream};
 use quote::{format_ident, quote};
+use std::collections::BTreeMap;
 
 /// Widest row of accumulators: 1 KiB of f32, which stays in the first-level cache.
 const ACCUMULATORS: usize = 256;
+/// The greatest distance of elements that vectors gather from a row.
+const STRIDE: i64 = 4;
+/// Elements of a vector.
+const LANES: usize = 16;
 
 /// The body of a function that computes a nest.
 ///
@@ -63,7 +68,7 @@ pub(super) fn written<'a>(
     physical: &'a mut Physical,
     outer: &[usize],
 ) -> Result<Written<'a>, Diagnostic> {
-    let form = physical.reduction.map(|_| reduction_form(program, views, physical));
+    let form = physical.reduction.map(|_| reduction_form(views, physical));
     let mut nodes = Nodes::new(program, views, physical);
     name_axes(&mut nodes, outer, "i");
     match form {
@@ -83,8 +88,8 @@ pub(super) fn loops(nodes: &Nodes, axes: &[usize], rows: bool, cost: i64, body: 
             parts.around(nodes, axes, "i", &inner)
         }
         None => {
-            let loops = around(nodes, axes, "i", body);
-            quote!(cx.vectorize(#[inline(always)] || { #loops });)
+            let (before, loops) = (nodes.before_loops(), around(nodes, axes, "i", body));
+            quote!(cx.vectorize(#[inline(always)] || { #before #loops });)
         }
     }
 }
@@ -100,10 +105,10 @@ enum Form {
     Elements,
 }
 
-/// Loads of the reduced value walk with stride 0 or 1 along `axis`, one of them with 1, and no bound depends on it.
-fn contiguous(program: &Program, views: &Views, physical: &Physical, axis: usize) -> bool {
+/// Loads of the reduced value walk with stride 0 or up to `most` along `axis`, one of them not with 0, and no bound depends on it.
+fn contiguous(views: &Views, physical: &Physical, axis: usize, most: i64) -> bool {
     let needed = physical.needed(physical.reduction.map(|r| r.value));
-    let mut unit = false;
+    let mut walks = false;
     for (node, _) in physical.nodes.iter().zip(needed).filter(|(_, needed)| *needed) {
         let Scalar::Load { access, bounds, .. } = node else { continue };
         let Some(address) = access.index.first() else { return false };
@@ -114,17 +119,19 @@ fn contiguous(program: &Program, views: &Views, physical: &Physical, axis: usize
         let uniform = bounds.iter().all(|bound| !bound.value.uses_axis(axis) && !bound.limit.uses_axis(axis));
         match step {
             Some(0) if uniform => {}
-            Some(1) if uniform => unit = true,
+            Some(step) if uniform && (1..=most).contains(&step) => walks = true,
             _ => return false,
         }
     }
-    let _ = program;
-    unit
+    walks
 }
 
-fn reduction_form(program: &Program, views: &Views, physical: &mut Physical) -> Form {
+fn reduction_form(views: &Views, physical: &mut Physical) -> Form {
     let size = |physical: &Physical, axis: usize| physical.extents.get(axis).and_then(|e| e.as_usize());
-    let lanes = physical.reduces.last().copied().filter(|axis| contiguous(program, views, physical, *axis));
+    let lanes = physical.reduces.last().copied().filter(|axis| contiguous(views, physical, *axis, 1));
+    // Elements at a distance take the place of neighbours where these are too few for vectors.
+    let few = |axis| size(physical, axis).is_some_and(|n| n < LANES);
+    let most = if lanes.is_none_or(few) { STRIDE } else { 1 };
     let row = physical.maps.last().copied().filter(|axis| {
         let in_row = physical.depends_on(&[*axis]);
         if physical.counts().iter().any(|count| in_row[*count as usize]) || !is_hoisted(&physical.store, &in_row) {
@@ -132,7 +139,7 @@ fn reduction_form(program: &Program, views: &Views, physical: &mut Physical) -> 
         }
         let run = views.param(physical.target).map_or(0, |param| param.run());
         let wide = size(physical, *axis).is_some_and(|n| n >= 4 && n <= run);
-        wide && stride(&physical.store, *axis).is_some_and(|s| s.is(1)) && contiguous(program, views, physical, *axis)
+        wide && stride(&physical.store, *axis).is_some_and(|s| s.is(1)) && contiguous(views, physical, *axis, most)
     });
     match (row, lanes) {
         (Some(row), lanes) if lanes.is_none_or(|lanes| size(physical, lanes) < size(physical, row)) => {
@@ -197,6 +204,7 @@ fn map(mut nodes: Nodes) -> Result<Written, Diagnostic> {
                 return Ok(Written { nodes, axes, rows: true, body: quote!(#({ #rows })*) });
             }
         }
+        nodes.kept = (!axes.is_empty()).then(BTreeMap::new);
         if let Some(body) = row(&mut nodes, *last)? {
             return Ok(Written { nodes, axes, rows: true, body });
         }

@@ -21,7 +21,7 @@ pub(super) use across::along_rows;
 use copies::Slice;
 pub(super) use copies::copy_nest;
 pub(super) use gathered::looked_up;
-use orders::{channels_last, follow, sliding_channel, walk_in_order, wanted_orders};
+use orders::{along_lines, channels_last, follow, sliding_channel, walk_in_order, wanted_orders};
 pub(super) use orders::{product_of_columns, runs_along_lines};
 use parts::Parts;
 use std::collections::{BTreeMap, BTreeSet};
@@ -246,6 +246,10 @@ impl Choosing {
         nest: &mut Nest,
         origins: &[crate::graph::Origin],
     ) -> (Option<Vec<usize>>, bool) {
+        if let Some(line) = along_lines(program, nest) {
+            self.relayout(program, nest, line.data, line.dim, origins);
+            return (Some(line.order), true);
+        }
         if let Some(window) = recognise::window(program, nest) {
             if channels_last(program, nest, &window).is_none()
                 && let Some(channel) = sliding_channel(program, nest, &window)

@@ -1,7 +1,7 @@
 //! Convolutions of few channels read a copy of their data with its padding: where a sum has few elements along a line of its
 //! window, finding out which of them lie in the padding takes longer than to multiply them. So do depthwise convolutions with
-//! long lines that no kernel for lines takes, of which neighbours would have no taps in common at the border, and those of an input
-//! that loops along lines compute.
+//! long lines that no kernel for lines takes, of which neighbours would have no taps in common at the border, and those that loops
+//! along lines compute.
 
 use super::blocks::split_nests;
 use super::layout::runs_along_lines;
@@ -11,7 +11,7 @@ use crate::element::ElementType;
 use crate::options::Options;
 use crate::program::kernel::Part;
 use crate::program::nest::{Access, Axis, Bound, Const, Nest, Scalar};
-use crate::program::recognise;
+use crate::program::recognise::{self, Window};
 use crate::program::{BufferId, Program, Role};
 
 /// Dimensions of a volume.
@@ -77,9 +77,16 @@ impl Padding {
         let all = (0..dims.len()).filter(padded).count() == bounds.len();
         let reaches = sides.iter().any(|sides| *sides != (0, 0));
         let index = access.index.as_slice();
-        // What a kernel makes has its channels together.
-        let apart = matches!(program.buffer(access.buffer).role, Role::Input(_));
-        let few_channels = |window| apart && runs_along_lines(nest, &window, index);
+        let extents = |axes: &mut dyn Iterator<Item = usize>| {
+            axes.map(|axis| nest.axes[axis].extent.upper_bound()).fold(1i64, i64::saturating_mul)
+        };
+        // What a kernel makes has its channels together: copies in which they are apart take a tap's time for each of them.
+        let apart = |window: &Window| {
+            let channels = extents(&mut window.channels.iter().copied());
+            let taps = extents(&mut (nest.maps..nest.axes.len()));
+            matches!(program.buffer(access.buffer).role, Role::Input(_)) || taps > channels
+        };
+        let few_channels = |window: Window| apart(&window) && runs_along_lines(nest, &window, index);
         let along_lines = || recognise::window(program, nest).is_some_and(few_channels);
         let few = if columns { depth <= CHANNELS } else { long_lines(nest, index, &sides) || along_lines() };
         let mut kept = bounds.clone();

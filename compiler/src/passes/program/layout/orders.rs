@@ -3,7 +3,7 @@
 use crate::dim::Dim;
 use crate::program::edit::reorder_axes;
 use crate::program::kernel::Part;
-use crate::program::nest::{Access, Nest, Scalar, place_depends};
+use crate::program::nest::{Access, Nest, Node, Scalar, place_depends};
 use crate::program::recognise::{self, Product, Window};
 use crate::program::{BufferId, Program, Step, StepKind};
 use std::collections::BTreeMap;
@@ -14,6 +14,8 @@ pub(super) const VECTOR: i64 = 16;
 const FEW_CHANNELS: i64 = 8;
 /// Outputs of a line that fill vectors.
 const LONG_LINE: i64 = 32;
+/// The greatest distance of elements that vectors of a line gather from rows.
+const STRIDE: i64 = 4;
 
 /// What convolutions (products with padded or strided windows) and pooling would like of the buffers they read: channels last.
 /// Functions want what they read row-major.
@@ -39,8 +41,8 @@ fn convolution_order(program: &Program, nest: &Nest) -> Option<(BufferId, Vec<us
     let product = recognise::product(program, nest)?;
     let channel = channel_dimension(nest, &product)?;
     let Scalar::Load { access, .. } = nest.nodes.get(product.data as usize)? else { return None };
-    if recognise::window(program, nest).is_some_and(|window| runs_along_lines(nest, &window, &access.index)) {
-        return None;
+    if let Some(line) = along_lines(program, nest) {
+        return Some(line.from);
     }
     let composite = |dim: &Dim| (0..nest.axes.len()).filter(|axis| dim.uses_axis(*axis)).count() > 1;
     let mut others = access.index.iter().enumerate().skip(1).filter(|(at, _)| *at != channel);
@@ -111,7 +113,7 @@ pub(super) fn sliding_channel(program: &Program, nest: &Nest, window: &Window) -
     let extent = |axis: &&usize| nest.axes[**axis].extent.range().min;
     let channel = window.channels.iter().max_by_key(extent)?;
     let enough = extent(&channel) >= FEW_CHANNELS || window.weights.is_some() && extent(&channel) > 1;
-    if !enough || runs_along_lines(nest, window, &access.index) || takes_whole_lines(program, nest, access) {
+    if !enough || along_lines(program, nest).is_some() || takes_whole_lines(program, nest, access) {
         return None;
     }
     let dim = access.index.iter().position(|dim| dim.uses_axis(*channel))?;
@@ -136,13 +138,40 @@ fn takes_whole_lines(program: &Program, nest: &Nest, access: &Access) -> bool {
 }
 
 /// Whether a depthwise convolution has so few channels, and lines so long, that loops along these take less time than kernels
-/// along channels: of `index`, by which its data is read, the last dimension is a long line.
+/// along channels, once no padding is left: of `index`, by which its data is read, the last dimension is a long line.
 pub(in crate::passes::program) fn runs_along_lines(nest: &Nest, window: &Window, index: &[Dim]) -> bool {
     let extent = |axis: usize| nest.axes[axis].extent.range();
-    let line = index.last().and_then(|dim| (0..nest.maps).find(|axis| dim.uses_axis(*axis)));
     window.weights.is_some()
-        && line.is_some_and(|axis| !window.channels.contains(&axis) && extent(axis).min >= LONG_LINE)
+        && line_axis(nest, index).is_some_and(|axis| !window.channels.contains(&axis) && extent(axis).min >= LONG_LINE)
         && window.channels.iter().all(|axis| extent(*axis).max < FEW_CHANNELS)
+}
+
+/// The axis of the line along which data is read: neighbours read neighbours, or elements at a small distance.
+fn line_axis(nest: &Nest, index: &[Dim]) -> Option<usize> {
+    let near = |dim: &Dim, axis: usize| dim.coefficient(axis).is_some_and(|step| (1..=STRIDE).contains(&step));
+    index.last().and_then(|dim| (0..nest.maps).find(|axis| near(dim, *axis)))
+}
+
+/// A depthwise convolution that runs along lines.
+pub(super) struct Line {
+    /// The load of its data, and the dimension of that along which lines run.
+    pub data: Node,
+    pub dim: usize,
+    /// What it loads, in its logical order.
+    pub from: (BufferId, Vec<usize>),
+    /// The order of its result.
+    pub order: Vec<usize>,
+}
+
+/// How a nest runs along lines, if it does: nothing of its data is padding along them.
+pub(super) fn along_lines(program: &Program, nest: &Nest) -> Option<Line> {
+    let window = recognise::window(program, nest)?;
+    let Scalar::Load { access, bounds, .. } = nest.nodes.get(window.data as usize)? else { return None };
+    let axis = line_axis(nest, &access.index).filter(|_| runs_along_lines(nest, &window, &access.index))?;
+    let padded = bounds.iter().any(|bound| bound.value.uses_axis(axis));
+    let to = nest.store.index.iter().position(|dim| dim.counts(axis)).filter(|_| !padded)?;
+    let (dims, order) = (access.index.len(), rotated(nest.store.index.len(), to));
+    Some(Line { data: window.data, dim: dims - 1, from: (access.buffer, (0..dims).collect()), order })
 }
 
 /// What a nest reads most of, constants aside.
