@@ -20,6 +20,7 @@ mod hoist_products;
 mod images;
 mod join;
 mod layout;
+mod leave_out;
 mod merge_columns;
 mod merge_groups;
 mod narrow_tables;
@@ -94,6 +95,11 @@ pub const PASSES: &[Pass<Program>] = &[
         name: "merge_columns",
         reason: "biases stand beside their products once nests are fused; parts of the result are views, as layouts say them",
         run: merge_columns::merge_columns,
+    },
+    Pass {
+        name: "leave_out",
+        reason: "steps of slices are strides of what reads them once nests are fused; what is left is a window as any other",
+        run: leave_out::leave_out,
     },
     Pass {
         name: "trim_windows",
