@@ -8,7 +8,7 @@ use super::views::Views;
 use super::{pieces, short_rows};
 use crate::diag::Diagnostic;
 use crate::dim::Dim;
-use crate::program::nest::{Const, Nest, ReduceFn, Scalar, ScalarType};
+use crate::program::nest::{Const, Nest, ReduceFn, STRIDE, Scalar, ScalarType};
 use crate::program::{BufferId, Program};
 use proc_macro2::{Ident, TokenStream};
 use quote::{format_ident, quote};
@@ -16,10 +16,6 @@ use std::collections::BTreeMap;
 
 /// Widest row of accumulators: 1 KiB of f32, which stays in the first-level cache.
 const ACCUMULATORS: usize = 256;
-/// The greatest distance of elements that vectors gather from a row.
-const STRIDE: i64 = 4;
-/// Elements of a vector.
-const LANES: usize = 16;
 
 /// The body of a function that computes a nest.
 ///
@@ -130,7 +126,7 @@ fn reduction_form(views: &Views, physical: &mut Physical) -> Form {
     let size = |physical: &Physical, axis: usize| physical.extents.get(axis).and_then(|e| e.as_usize());
     let lanes = physical.reduces.last().copied().filter(|axis| contiguous(views, physical, *axis, 1));
     // Elements at a distance take the place of neighbours where these are too few for vectors.
-    let few = |axis| size(physical, axis).is_some_and(|n| n < LANES);
+    let few = |axis| size(physical, axis).is_some_and(|n| n < short_rows::VECTOR as usize);
     let most = if lanes.is_none_or(few) { STRIDE } else { 1 };
     let row = physical.maps.last().copied().filter(|axis| {
         let in_row = physical.depends_on(&[*axis]);

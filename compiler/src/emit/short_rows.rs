@@ -19,7 +19,7 @@ const SHORT: i64 = 48;
 const LONG: i64 = 256;
 pub const BYTES: usize = 2048;
 /// A vector, which rows of a multiple of it fill.
-const VECTOR: i64 = 16;
+pub(super) const VECTOR: i64 = 16;
 
 /// How an operand is read along a row: a short row again and again, or each of its elements for several of the row.
 #[derive(Clone, Debug)]

@@ -4,6 +4,9 @@ use super::BufferId;
 use crate::dim::Dim;
 use crate::element::ElementType;
 
+/// The greatest distance of elements that vectors gather from a row: code for a nest does, and passes count on it.
+pub const STRIDE: i64 = 4;
+
 /// A scalar node of a nest: its position in [`Nest::nodes`].
 pub type Node = u32;
 

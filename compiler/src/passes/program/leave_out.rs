@@ -23,17 +23,15 @@ pub fn leave_out(program: &mut Program, options: &Options, _: &mut Diagnostics) 
         for writer in (0..steps.len()).rev() {
             let block = Block { users: &users, outside, steps: &steps, writer };
             let Some((buffer, reads)) = block.partly_read(program) else { continue };
-            let readers = users.readers(buffer);
-            let part = part(program, buffer, &reads);
-            for read in &reads {
-                nest_mut(&mut steps, writer).into_iter().for_each(|nest| read.narrow(nest));
-                for reader in readers {
-                    nest_mut(&mut steps, *reader).into_iter().for_each(|nest| read.count(nest, buffer));
+            let (readers, part) = (users.readers(buffer), part(program, buffer, &reads));
+            for at in readers.iter().chain([&writer]) {
+                let Some(nest) = nest_mut(&mut steps, *at) else { continue };
+                if *at == writer {
+                    reads.iter().for_each(|read| read.narrow(nest));
+                } else {
+                    count(nest, buffer, &reads);
                 }
-            }
-            nest_mut(&mut steps, writer).into_iter().for_each(|nest| nest.store.buffer = part);
-            for reader in readers {
-                nest_mut(&mut steps, *reader).into_iter().for_each(|nest| replace(nest, buffer, part));
+                nest.rename_buffers(&|old| if old == buffer { part } else { old });
             }
         }
         steps
@@ -67,7 +65,8 @@ impl Block<'_> {
         if !alone || buffer.role != Role::Temporary || self.outside.sees(program, id) {
             return None;
         }
-        let readers = self.users.readers(id).iter().map(|at| nest(self.steps.get(*at)?));
+        let behind = |at: &usize| self.steps.get(*at).filter(|_| *at > self.writer);
+        let readers = self.users.readers(id).iter().map(|at| nest(behind(at)?));
         let readers: Vec<&Nest> = readers.collect::<Option<_>>()?;
         let reads = (0..buffer.dims.len()).filter_map(|dim| {
             let all = readers.iter().flat_map(|nest| loads(nest, id).map(|load| read(nest, load, dim)));
@@ -149,12 +148,15 @@ fn nest_mut(steps: &mut [Step], at: usize) -> Option<&mut Nest> {
     }
 }
 
-fn replace(nest: &mut Nest, from: BufferId, to: BufferId) {
+/// Makes a nest read what is read of a buffer one element after the other.
+fn count(nest: &mut Nest, buffer: BufferId, reads: &[Read]) {
+    let axes = nest.axes.len();
     for node in &mut nest.nodes {
-        if let Scalar::Load { access, .. } = node
-            && access.buffer == from
-        {
-            access.buffer = to;
+        let Scalar::Load { access, .. } = node else { continue };
+        for index in reads.iter().filter(|_| access.buffer == buffer).map(|read| read.dim) {
+            if let Some(axis) = (0..axes).find(|axis| access.index[index].uses_axis(*axis)) {
+                access.index[index] = Dim::axis(axis);
+            }
         }
     }
 }
@@ -166,18 +168,5 @@ impl Read {
         move_axes(nest, &|old| if old == axis { Dim::axis(old) * self.step + self.first } else { Dim::axis(old) });
         nest.axes[axis].extent = Dim::constant(self.count);
         nest.store.index[self.dim] = Dim::axis(axis);
-    }
-
-    /// Makes a nest read that: one element after the other.
-    fn count(&self, nest: &mut Nest, buffer: BufferId) {
-        let axes = nest.axes.len();
-        for node in &mut nest.nodes {
-            if let Scalar::Load { access, .. } = node
-                && access.buffer == buffer
-                && let Some(axis) = (0..axes).find(|axis| access.index[self.dim].uses_axis(*axis))
-            {
-                access.index[self.dim] = Dim::axis(axis);
-            }
-        }
     }
 }

@@ -16,7 +16,7 @@ use crate::tensor::Tensor;
 /// time of fewer in vectors that are mostly empty, on AVX-512 and AVX2: the runtime's benchmark `choices`.
 const WIDTH: i64 = 16;
 /// Columns of groups that have more channels: half of such a vector has as many products as each of them has apart, in the same
-/// time, and longer sums. Two to eight groups take 0.46 to 0.99 of the time.
+/// time, and longer sums.
 const HALF: i64 = 8;
 /// Fewer rows do not even fill one register tile.
 const ROWS: i64 = 12;

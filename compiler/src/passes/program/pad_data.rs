@@ -6,7 +6,7 @@
 use super::blocks::split_nests;
 use super::layout::runs_along_lines;
 use crate::diag::Diagnostics;
-use crate::dim::{Atom, Dim, Interval};
+use crate::dim::{Atom, Dim, Interval, product};
 use crate::element::ElementType;
 use crate::options::Options;
 use crate::program::kernel::Part;
@@ -63,10 +63,10 @@ struct Padding {
 
 impl Padding {
     fn of(program: &Program, nest: &Nest) -> Option<Self> {
-        let product = recognise::product(program, nest)?;
-        let Scalar::Load { access, bounds, .. } = nest.nodes.get(product.data as usize)? else { return None };
+        let sum = recognise::product(program, nest)?;
+        let Scalar::Load { access, bounds, .. } = nest.nodes.get(sum.data as usize)? else { return None };
         let dims = &program.buffer(access.buffer).dims;
-        let columns = product.parts.contains(&Part::Column);
+        let columns = sum.parts.contains(&Part::Column);
         let padded = |dim: &usize| bounds.iter().any(|bound| access.index.get(*dim) == Some(&bound.value));
         // Products of a window that lie side by side: those of the channels.
         let in_window = |axis: usize| (0..dims.len()).any(|dim| padded(&dim) && access.index[dim].uses_axis(axis));
@@ -77,14 +77,12 @@ impl Padding {
         let all = (0..dims.len()).filter(padded).count() == bounds.len();
         let reaches = sides.iter().any(|sides| *sides != (0, 0));
         let index = access.index.as_slice();
-        let extents = |axes: &mut dyn Iterator<Item = usize>| {
-            axes.map(|axis| nest.axes[axis].extent.upper_bound()).fold(1i64, i64::saturating_mul)
-        };
+        let extent = |axis: &usize| nest.axes[*axis].extent.clone();
         // What a kernel makes has its channels together: copies in which they are apart take a tap's time for each of them.
         let apart = |window: &Window| {
-            let channels = extents(&mut window.channels.iter().copied());
-            let taps = extents(&mut (nest.maps..nest.axes.len()));
-            matches!(program.buffer(access.buffer).role, Role::Input(_)) || taps > channels
+            let channels = product(&window.channels.iter().map(extent).collect::<Vec<_>>());
+            let taps = product(&(nest.maps..nest.axes.len()).map(|axis| extent(&axis)).collect::<Vec<_>>());
+            matches!(program.buffer(access.buffer).role, Role::Input(_)) || taps.range().min > channels.upper_bound()
         };
         let few_channels = |window: Window| apart(&window) && runs_along_lines(nest, &window, index);
         let along_lines = || recognise::window(program, nest).is_some_and(few_channels);
@@ -100,7 +98,7 @@ impl Padding {
             }
         }
         let reaches = reaches && kept.len() < bounds.len();
-        (all && reaches && few).then(|| Padding { data: product.data as usize, access: access.clone(), sides, kept })
+        (all && reaches && few).then(|| Padding { data: sum.data as usize, access: access.clone(), sides, kept })
     }
 
     /// The nests that make the copy, and how it is read.

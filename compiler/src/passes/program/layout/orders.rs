@@ -3,7 +3,7 @@
 use crate::dim::Dim;
 use crate::program::edit::reorder_axes;
 use crate::program::kernel::Part;
-use crate::program::nest::{Access, Nest, Node, Scalar, place_depends};
+use crate::program::nest::{Access, Nest, Node, STRIDE, Scalar, place_depends};
 use crate::program::recognise::{self, Product, Window};
 use crate::program::{BufferId, Program, Step, StepKind};
 use std::collections::BTreeMap;
@@ -14,8 +14,6 @@ pub(super) const VECTOR: i64 = 16;
 const FEW_CHANNELS: i64 = 8;
 /// Outputs of a line that fill vectors.
 const LONG_LINE: i64 = 32;
-/// The greatest distance of elements that vectors of a line gather from rows.
-const STRIDE: i64 = 4;
 
 /// What convolutions (products with padded or strided windows) and pooling would like of the buffers they read: channels last.
 /// Functions want what they read row-major.
@@ -113,7 +111,7 @@ pub(super) fn sliding_channel(program: &Program, nest: &Nest, window: &Window) -
     let extent = |axis: &&usize| nest.axes[**axis].extent.range().min;
     let channel = window.channels.iter().max_by_key(extent)?;
     let enough = extent(&channel) >= FEW_CHANNELS || window.weights.is_some() && extent(&channel) > 1;
-    if !enough || along_lines(program, nest).is_some() || takes_whole_lines(program, nest, access) {
+    if !enough || takes_whole_lines(program, nest, access) {
         return None;
     }
     let dim = access.index.iter().position(|dim| dim.uses_axis(*channel))?;
