@@ -45,7 +45,18 @@ fn order_of_bits(x: f32) -> i32 {
 /// Greater for larger elements, or with `smallest` for smaller ones; of equal ones, for those with smaller positions.
 #[inline(always)]
 pub fn rank<K: Key>(x: K, position: i32, smallest: bool) -> i64 {
-    let key = if smallest { !x.ordered() } else { x.ordered() };
+    rank_of(key(x, smallest), position)
+}
+
+/// A number that is greater for larger elements, or with `smallest` for smaller ones.
+#[inline(always)]
+pub fn key<K: Key>(x: K, smallest: bool) -> i32 {
+    if smallest { !x.ordered() } else { x.ordered() }
+}
+
+/// The rank of an element with this key.
+#[inline(always)]
+pub fn rank_of(key: i32, position: i32) -> i64 {
     i64::from(key) << 32 | i64::from((!position).cast_unsigned())
 }
 

@@ -216,9 +216,20 @@ mod tests {
 
     #[test]
     fn the_best_come_first_along_any_axis() {
-        for (count, k) in
-            [(5usize, 3usize), (5, 5), (90, 40), (1000, 40), (800, 300), (66, 33), (7, 1), (300, 65), (3, 0)]
-        {
+        for (count, k) in [
+            (5usize, 3usize),
+            (5, 5),
+            (90, 40),
+            (1000, 40),
+            (800, 300),
+            (66, 33),
+            (7, 1),
+            (300, 65),
+            (3, 0),
+            (90, 5),
+            (300, 8),
+            (9, 2),
+        ] {
             for inner in [1usize, 3, 64, 150] {
                 let x: Vec<i64> = (0..2 * count * inner).map(|i| ((i * i + 31 * i) % 1009 % 97) as i64 - 40).collect();
                 for flags in [[false, false], [true, false], [false, true]] {
@@ -243,6 +254,20 @@ mod tests {
                     of(run(&x.iter().map(|x| (x + 40) as u8).collect::<Vec<_>>(), [count, inner], k, flags), "u8");
                     of(run(&x.iter().map(|x| *x as f64).collect::<Vec<_>>(), [count, inner], k, flags), "f64");
                 }
+            }
+        }
+    }
+
+    #[test]
+    fn the_least_integers_count_too() {
+        let (count, inner) = (6, 20);
+        let x: Vec<i32> = (0..count * inner).map(|i| [i32::MIN, i32::MAX, 3][i * 5 % 7 % 3]).collect();
+        for smallest in [false, true] {
+            let together = run(&x, [count, inner], 4, [smallest, false]);
+            for column in 0..inner {
+                let own: Vec<i32> = x.iter().copied().skip(column).step_by(inner).collect();
+                let got: Vec<usize> = together.iter().copied().skip(column).step_by(inner).collect();
+                assert_eq!(got, run(&own, [count, 1], 4, [smallest, false]), "{column}");
             }
         }
     }

@@ -8,6 +8,10 @@ const VECTORS: bool = cfg!(any(target_arch = "x86_64", target_arch = "aarch64", 
 
 /// Adding it rounds to the nearest integer, which then stands in the low bits.
 const ROUND_F32: f32 = super::exponential::ROUND;
+/// Adding it rounds to a multiple of 2^11.
+const COARSE: f32 = ROUND_F32 * 2048.0;
+/// 2^126: twice a number below it is finite.
+const GREATEST: f32 = f32::from_bits((126 + 127) << 23);
 /// The greatest dividend times the reciprocal of the least divisor, rounded upwards, stays below 2^31.
 const REDUCED: f32 = 1.0 - 4.0 * f32::EPSILON;
 
@@ -15,8 +19,8 @@ const REDUCED: f32 = 1.0 - 4.0 * f32::EPSILON;
 #[inline(always)]
 #[must_use]
 pub fn is_near_f32(x: f32, y: f32) -> bool {
-    // False for zero divisors, infinite dividends and NaN.
-    VECTORS && x.abs() < y.abs() * 4_194_304.0
+    // False for zero divisors, infinite dividends and NaN. Multiples of the divisor next to larger dividends might overflow.
+    VECTORS && (x.abs() < y.abs() * 4_194_304.0) & (x.abs() < GREATEST)
 }
 
 /// Whether functions of this module are those of `math` for these operands.
@@ -41,10 +45,15 @@ pub fn rem(x: f32, y: f32) -> f32 {
     let (a, b) = (x.abs(), y.abs());
     // Adding 2^23 rounds a number below 2^22 to an integer, which is next to the quotient.
     let quotient = (a / b + 8_388_608.0) - 8_388_608.0;
-    // Both are exact: products of 24 bits each, and a difference that is a multiple of what both operands are multiples of.
-    let rest = f64::from(a) - f64::from(quotient) * f64::from(b);
-    let rest = if rest < 0.0 { rest + f64::from(b) } else { rest };
-    let rest = if a < b { a } else { rest as f32 };
+    let coarse = (quotient + COARSE) - COARSE;
+    let fine = quotient - coarse;
+    let high = f32::from_bits(b.to_bits() & !0xfff);
+    let low = b - high;
+    // Every product has at most 12 bits of each factor, and every difference is a multiple of what both its operands are
+    // multiples of, at most 2^24 times as great: all are exact.
+    let rest = ((a - coarse * high) - coarse * low - fine * high) - fine * low;
+    let rest = if rest < 0.0 { rest + b } else { rest };
+    let rest = if a < b { a } else { rest };
     rest.copysign(x)
 }
 

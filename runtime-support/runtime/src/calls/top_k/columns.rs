@@ -1,7 +1,8 @@
 //! The largest elements of several columns at once.
-use super::super::rank::{Key, position, rank};
+use super::super::rank::{Key, key, position, rank, rank_of};
 use crate::blocks::blocks_mut;
 use crate::cx::Cx;
+use crate::simd::{Simd, WithSimd};
 
 /// Columns that are compared at once.
 const LANES: usize = 16;
@@ -38,21 +39,38 @@ pub fn select<K: Key>(
         let start = next.min(inner - width);
         next = start + width;
         let columns = Columns { x: block.get(start..).unwrap_or_default(), inner, width, smallest };
-        let numbers = Cx::detect().vectorize(
-            #[inline(always)]
-            || columns.select(best, by_position),
-        );
-        if !numbers {
+        let (cx, whole) = (Cx::detect(), width == LANES);
+        let done = match k {
+            0..=2 if whole => cx.dispatch(Few::<K, 2> { columns, best }),
+            0..=5 if whole => cx.dispatch(Few::<K, 5> { columns, best }),
+            0..=8 if whole => cx.dispatch(Few::<K, 8> { columns, best }),
+            _ => cx.vectorize(
+                #[inline(always)]
+                || columns.select(best),
+            ),
+        };
+        if by_position {
+            order_by_position(best);
+        }
+        if !done {
             (start..next).for_each(|column| redo(column, out));
             continue;
         }
-        for (out, best) in blocks_mut(out, inner).zip(&*best) {
-            let out = out.get_mut(start..next).unwrap_or_default();
-            out.iter_mut().zip(best.0).for_each(|(slot, rank)| *slot = position(rank));
-        }
+        cx.vectorize(
+            #[inline(always)]
+            || {
+                for (out, best) in blocks_mut(out, inner).zip(&*best) {
+                    let out = out.get_mut(start..next).unwrap_or_default();
+                    for (slot, rank) in out.iter_mut().zip(best.0) {
+                        *slot = position(rank);
+                    }
+                }
+            },
+        );
     }
 }
 
+#[derive(Clone, Copy)]
 struct Columns<'a, K> {
     x: &'a [K],
     /// From one element of a column to the next.
@@ -65,7 +83,7 @@ struct Columns<'a, K> {
 impl<K: Key> Columns<'_, K> {
     /// The ranks of the best elements, best first; false if some element is NaN.
     #[inline(always)]
-    fn select(&self, best: &mut [Ranks], by_position: bool) -> bool {
+    fn select(&self, best: &mut [Ranks]) -> bool {
         best.fill(NONE);
         let (mut at, mut place, mut few) = (0, 0, [K::ZERO; LANES]);
         while let Some(rest) = self.x.get(at..) {
@@ -77,8 +95,8 @@ impl<K: Key> Columns<'_, K> {
                 return false;
             }
             let mut ranks = NONE;
-            for (rank_of, x) in ranks.0.iter_mut().zip(line) {
-                *rank_of = rank(*x, place, self.smallest);
+            for (slot, x) in ranks.0.iter_mut().zip(line) {
+                *slot = rank(*x, place, self.smallest);
             }
             // The first ones nearly all belong to the best; then it is worth while to look.
             let last = best.last().filter(|_| place as usize >= TRIED * best.len());
@@ -87,15 +105,6 @@ impl<K: Key> Columns<'_, K> {
                 insert(best, &ranks);
             }
             (at, place) = (at + self.inner, place + 1);
-        }
-        if by_position {
-            for end in 0..best.len() {
-                let Some(best) = best.get_mut(..=end) else { continue };
-                let Some(last) = best.last_mut() else { continue };
-                let positions = Ranks(last.0.map(|rank| rank & i64::from(u32::MAX)));
-                *last = NONE;
-                insert(best, &positions);
-            }
         }
         true
     }
@@ -113,5 +122,89 @@ fn insert(best: &mut [Ranks], ranks: &Ranks) {
     }
     if let Some(first) = best.first_mut() {
         first.0.iter_mut().zip(ranks.0).for_each(|(first, rank)| *first = (*first).max(rank));
+    }
+}
+
+/// At most `N` of the best elements of as many columns as there are [`LANES`], which stay in registers.
+struct Few<'a, K, const N: usize> {
+    columns: Columns<'a, K>,
+    best: &'a mut [Ranks],
+}
+
+impl<K: Key, const N: usize> WithSimd for Few<'_, K, N> {
+    /// False if some element is NaN, or in the order of elements no better than none.
+    type Output = bool;
+    #[inline(always)]
+    fn run<S: Simd>(mut self, s: S) -> bool {
+        (0..LANES).step_by(S::LANES).all(|first| self.select(s, first))
+    }
+}
+
+impl<K: Key, const N: usize> Few<'_, K, N> {
+    /// The ranks of a vector of columns, best first.
+    #[inline(always)]
+    fn select<S: Simd>(&mut self, s: S, first: usize) -> bool {
+        let (mut keys, mut places) = ([s.splat_i32(i32::MIN); N], [s.splat_i32(0); N]);
+        let (mut rest, mut place, mut unordered) = (self.columns.x, 0, false);
+        while let Some(line) = rest.first_chunk::<LANES>() {
+            // The next columns are asked for meanwhile: no stream of lines so far apart is expected.
+            s.prefetch(line.as_ptr().wrapping_add(LANES).cast());
+            let mut new = [0; LANES];
+            for (slot, x) in new.iter_mut().zip(line.iter().skip(first).take(S::LANES)) {
+                *slot = key(*x, self.columns.smallest);
+                unordered |= !x.is_number() | (*slot == i32::MIN);
+            }
+            // SAFETY: so many numbers at most.
+            let new = unsafe { s.load_i32(new.as_ptr()) };
+            // The first ones nearly all belong to the best; then it is worth while to look.
+            let tried = place as usize >= TRIED * N;
+            if !tried || keys.last().is_none_or(|last| s.any(s.lt_i32(*last, new))) {
+                take(s, (&mut keys, &mut places), new, s.splat_i32(place));
+            }
+            (rest, place) = (rest.get(self.columns.inner..).unwrap_or_default(), place + 1);
+        }
+        for ((best, keys), places) in self.best.iter_mut().zip(keys).zip(places) {
+            let (mut key, mut place) = ([0; LANES], [0; LANES]);
+            // SAFETY: so many numbers at most.
+            unsafe {
+                s.store_i32(key.as_mut_ptr(), keys);
+                s.store_i32(place.as_mut_ptr(), places);
+            }
+            for ((rank, key), place) in best.0.iter_mut().skip(first).take(S::LANES).zip(key).zip(place) {
+                *rank = rank_of(key, place);
+            }
+        }
+        !unordered
+    }
+}
+
+/// Puts the elements of a line where they belong in their columns, behind equal ones; the last ones leave.
+// Registers are indexed by constants: iterators over several of them at once hide that.
+#[allow(clippy::needless_range_loop)]
+#[inline(always)]
+fn take<S: Simd, const N: usize>(
+    s: S,
+    (keys, places): (&mut [S::I32; N], &mut [S::I32; N]),
+    key: S::I32,
+    place: S::I32,
+) {
+    // What a level gets where the new element is better than its own: that element, or what the level above had.
+    let mut next = (key, place);
+    for level in 0..N {
+        let (old, better) = ((keys[level], places[level]), s.lt_i32(keys[level], key));
+        keys[level] = s.select_i32(better, next.0, old.0);
+        places[level] = s.select_i32(better, next.1, old.1);
+        next = (s.select_i32(better, old.0, key), s.select_i32(better, old.1, place));
+    }
+}
+
+/// Orders the best elements of every column by position instead of by value.
+fn order_by_position(best: &mut [Ranks]) {
+    for end in 0..best.len() {
+        let Some(best) = best.get_mut(..=end) else { continue };
+        let Some(last) = best.last_mut() else { continue };
+        let positions = Ranks(last.0.map(|rank| rank & i64::from(u32::MAX)));
+        *last = NONE;
+        insert(best, &positions);
     }
 }
