@@ -42,6 +42,7 @@ pub fn body(program: &Program, views: &Views, call: &Call) -> Result<TokenStream
         #before
         #declare
         #function(rt::Arguments {
+            cx,
             inputs: &[#(#inputs),*],
             outputs: &mut [#(#outputs),*],
             integers: &[#(#integers),*],

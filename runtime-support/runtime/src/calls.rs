@@ -32,6 +32,8 @@ pub use sparse::fill_empty_rows;
 pub use top_k::top_k;
 pub use unique::unique;
 
+use crate::cx::Cx;
+
 /// The elements of a tensor, of one of the types that functions take; operations convert the others before and after.
 #[derive(Clone, Copy, Debug)]
 pub enum Elements<'a> {
@@ -83,6 +85,8 @@ pub struct Target<'a> {
 /// Everything that a function is called with.
 #[derive(Debug)]
 pub struct Arguments<'a> {
+    /// The instruction set, and the threads that help.
+    pub cx: Cx<'a>,
     /// Tensors to read.
     pub inputs: &'a [Operand<'a>],
     /// Tensors to write, working memory last.

@@ -6,6 +6,7 @@ use crate::element::ElementType;
 use crate::program::{BufferId, Call};
 use crate::tensor::Tensor;
 use include_ir_runtime::calls::{Arguments, Operand, Target};
+use include_ir_runtime::cx::Cx;
 
 /// The elements of a tensor, typed.
 enum Values {
@@ -81,6 +82,7 @@ impl Interpreter<'_> {
         let integers: Vec<i64> = call.integers.iter().map(|dim| self.size(dim)).collect();
         let mut sizes = vec![0usize; call.sizes.len()];
         (call.function.run)(Arguments {
+            cx: Cx::detect(),
             inputs: &operands,
             outputs: &mut targets,
             integers: &integers,

@@ -41,6 +41,7 @@ mod tests {
     fn positions_come_in_row_major_order() {
         let (mut positions, mut sizes) = ([0i64; 12], [0]);
         non_zero(Arguments {
+            cx: crate::cx::Cx::detect(),
             inputs: &[Operand::new(&[0u8, 1, 0, 1, 0, 1], &[2, 3])],
             outputs: &mut [Target::new(&mut positions, &[2, 6])],
             integers: &[],
@@ -50,6 +51,7 @@ mod tests {
         assert_eq!((sizes, &positions[..6]), ([3], &[0, 1, 1, 1, 0, 2][..]));
         let (mut positions, flags) = ([-1i64; 36], [0u8, 1, 0, 0, 0, 0, 7, 1, 0, 0, 0, 255]);
         non_zero(Arguments {
+            cx: crate::cx::Cx::detect(),
             inputs: &[Operand::new(&flags, &[3, 2, 2])],
             outputs: &mut [Target::new(&mut positions, &[3, 12])],
             integers: &[],

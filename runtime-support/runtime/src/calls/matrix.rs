@@ -72,6 +72,7 @@ mod tests {
     fn rows_are_exchanged_where_the_diagonal_is_zero() {
         let (mut out, mut rows) = ([0f32; 9], [0f64; 18]);
         inverse(Arguments {
+            cx: crate::cx::Cx::detect(),
             inputs: &[Operand::new(&[0f32, 2.0, 0.0, 4.0, 0.0, 0.0, 0.0, 0.0, 8.0], &[3, 3])],
             outputs: &mut [Target::new(&mut out, &[3, 3]), Target::new(&mut rows, &[3, 6])],
             integers: &[0],

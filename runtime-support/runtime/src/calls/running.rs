@@ -121,6 +121,7 @@ mod tests {
         let mut out = std::vec![-1; x.len()];
         let inputs = [Operand::new(x, dims), Operand::new(axis, &[1])];
         running_sum(Arguments {
+            cx: crate::cx::Cx::detect(),
             inputs: inputs.get(..1 + axis.len()).unwrap(),
             outputs: &mut [Target::new(&mut out, dims)],
             integers,

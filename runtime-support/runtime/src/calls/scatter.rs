@@ -169,6 +169,7 @@ mod tests {
     fn the_last_update_wins() {
         let mut winners = [7i32; 4];
         last_writers(Arguments {
+            cx: crate::cx::Cx::detect(),
             inputs: &[Operand::new(&[2i64, 0, 2, 9, -1], &[5])],
             outputs: &mut [Target::new(&mut winners, &[4])],
             integers: &[],
@@ -183,6 +184,7 @@ mod tests {
         let run = |reduction: i64, keep: i64| {
             let (mut out, mut counts) = ([0i32; 3], [0i32; 3]);
             scatter_reduce(Arguments {
+                cx: crate::cx::Cx::detect(),
                 inputs: &[
                     Operand::new(&[10i32, 20, 30], &[3]),
                     Operand::new(&[0i64, 0, 2], &[3]),

@@ -46,7 +46,14 @@ mod tests {
     fn sizes_are_read_and_kept_in_bounds() {
         let mut sizes = [9, 9];
         let inputs = [Operand::new(&[4i64, -1], &[2])];
-        read_sizes(Arguments { inputs: &inputs, outputs: &mut [], integers: &[], floats: &[], sizes: &mut sizes });
+        read_sizes(Arguments {
+            cx: crate::cx::Cx::detect(),
+            inputs: &inputs,
+            outputs: &mut [],
+            integers: &[],
+            floats: &[],
+            sizes: &mut sizes,
+        });
         assert_eq!(sizes, [4, 0]);
         let mut dims = [0, 0, 0, 0];
         set_size(&mut dims, 1, 4, 0, 8);

@@ -45,6 +45,7 @@ mod tests {
     fn empty_rows_get_an_element() {
         let (mut source, mut row, mut empty, mut order, mut sizes) = ([9i64; 7], [9i64; 7], [9u8; 4], [0i32; 6], [0]);
         fill_empty_rows(Arguments {
+            cx: crate::cx::Cx::detect(),
             inputs: &[Operand::new(&[2i64, 0, 2], &[3])],
             outputs: &mut [
                 Target::new(&mut source, &[7]),

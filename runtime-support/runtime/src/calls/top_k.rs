@@ -1,11 +1,17 @@
 //! The positions of the largest elements along an axis.
 mod columns;
+mod few;
+mod rows;
 
 use super::rank::{Key, position, rank};
 use super::sort::{sort_by, sort_rest};
 use super::{Arguments, Elements};
 use crate::blocks::{blocks, blocks_mut};
+use crate::cx::Cx;
 use crate::isa::VECTORS;
+use crate::math::floor_div_usize;
+use crate::parts::split_rows;
+use core::sync::atomic::{AtomicBool, Ordering};
 
 /// Up to this many results, the best ones are kept sorted while the elements pass by.
 const INSERTED: usize = 32;
@@ -26,34 +32,63 @@ pub fn top_k(mut arguments: Arguments<'_>) {
 }
 
 fn top_k_of<K: Key>(x: &[K], arguments: &mut Arguments<'_>) {
+    let cx = arguments.cx;
     let (axis, smallest, by_position) = (arguments.size(0), arguments.integer(1) != 0, arguments.integer(2) != 0);
     let dims = arguments.input(0).dims;
     let inner: usize = dims.iter().skip(axis + 1).product();
     let count = arguments.input(0).dim(axis);
     let [out, scratch, ..] = &mut *arguments.outputs else { return };
     let k = out.dim(axis);
-    let scratch = scratch.get::<i32>();
-    let results = blocks_mut(out.get::<i32>(), k.saturating_mul(inner));
+    let (out, scratch) = (out.get::<i32>(), scratch.get::<i32>());
+    let (all, flags) = (floor_div_usize(x.len(), count.saturating_mul(inner)), [smallest, by_position]);
+    let done = if !VECTORS || !K::NARROW || k == 0 {
+        false
+    } else if inner > 1 {
+        k <= columns::MOST && columns::select(cx, x, out, [count, inner, k], flags)
+    } else if rows::fit(all, count, k) {
+        rows::select(cx, x, out, [count, k], flags)
+    } else {
+        cx.threads() > 1 && select_apart(cx, x, out, [count, k], flags)
+    };
+    if done {
+        return;
+    }
+    let results = blocks_mut(out, k.saturating_mul(inner));
     for (block, out) in blocks(x, count.saturating_mul(inner)).zip(results) {
-        let mut one = |at: usize, out: &mut [i32]| {
+        for at in 0..inner {
             let column = Column { x: block.get(at..).unwrap_or_default(), inner, count, smallest };
-            let best = column.select(scratch, k);
-            let Some((order, spare)) = scratch.split_at_mut_checked(count) else { return };
-            if by_position {
-                sort_by(order.get_mut(..best).unwrap_or_default(), spare, |a, b| a < b);
-            }
-            for (slot, position) in out.iter_mut().skip(at).step_by(inner.max(1)).zip(&*order) {
-                *slot = *position;
-            }
-        };
-        if VECTORS && K::NARROW && inner > 1 && k <= columns::MOST {
-            columns::select(block, out, inner, [smallest, by_position], one);
-        } else {
-            (0..inner).for_each(|at| one(at, out));
+            column.write(out.get_mut(at..).unwrap_or_default(), k, by_position, scratch);
         }
     }
 }
 
+/// The same of rows, each thread with working memory of its own. False if this does not suffice.
+#[inline(never)]
+fn select_apart<K: Key>(
+    cx: Cx<'_>,
+    x: &[K],
+    out: &mut [i32],
+    [count, k]: [usize; 2],
+    [smallest, by_position]: [bool; 2],
+) -> bool {
+    let done = AtomicBool::new(true);
+    split_rows(cx, out, k, [1, count], WORK, |rows, out| {
+        let mut scratch = [0; APART];
+        let x = x.get(rows.start * count..).unwrap_or_default();
+        for (x, out) in blocks(x, count).zip(blocks_mut(out, k)) {
+            let column = Column { x, inner: 1, count, smallest };
+            if column.write(out, k, by_position, &mut scratch).is_none() {
+                done.store(false, Ordering::Relaxed);
+            }
+        }
+    });
+    done.into_inner()
+}
+
+/// Working memory of a thread of its own.
+const APART: usize = 8192;
+/// Elements of rows that take a microsecond.
+const WORK: usize = 4096;
 /// Elements of a row that are passed over at once.
 const PASSED: usize = 32;
 
@@ -102,9 +137,26 @@ impl<K: Key> Column<'_, K> {
         None
     }
 
-    /// Puts the first `k` of all positions at the start of `scratch`, in order; how many there are.
+    /// The first `k` of all positions, one for every column of `out`; `None` if there is too little working memory.
     #[inline]
-    fn select(&self, scratch: &mut [i32], k: usize) -> usize {
+    fn write(&self, out: &mut [i32], k: usize, by_position: bool, scratch: &mut [i32]) -> Option<()> {
+        let best = self.select(scratch, k)?;
+        let (order, spare) = scratch.split_at_mut_checked(scratch.len() / 2)?;
+        if by_position {
+            sort_by(order.get_mut(..best)?, spare, |a, b| a < b);
+        }
+        for (slot, position) in out.iter_mut().step_by(self.inner.max(1)).zip(order.get(..best)?) {
+            *slot = *position;
+        }
+        Some(())
+    }
+
+    /// Puts the first `k` of all positions at the start of `scratch`, in order; how many there are. `None` if they do not fit.
+    #[inline]
+    fn select(&self, scratch: &mut [i32], k: usize) -> Option<usize> {
+        if k > scratch.len() / 2 {
+            return None;
+        }
         if k > INSERTED {
             return self.select_many(scratch, k);
         }
@@ -129,16 +181,17 @@ impl<K: Key> Column<'_, K> {
             }
             kept = (kept + 1).min(k);
         }
-        kept
+        Some(kept)
     }
 
     /// The same for many. Where they fit and all elements are numbers, ranks are sorted instead of positions whose elements
     /// must be looked up.
     #[inline]
-    fn select_many(&self, scratch: &mut [i32], k: usize) -> usize {
+    fn select_many(&self, scratch: &mut [i32], k: usize) -> Option<usize> {
+        let (half, room) = (scratch.len() / 2, scratch.len() / 8);
         let numbers = || !self.x.iter().fold(false, |unordered, x| unordered | !x.is_number());
-        if VECTORS && K::NARROW && self.inner == 1 && k <= self.count / 4 && numbers() {
-            let (entries, spare) = scratch.as_chunks_mut().0.split_at_mut_checked(self.count / 2).unwrap_or_default();
+        if VECTORS && K::NARROW && self.inner == 1 && k <= room && k <= self.count / 4 && numbers() {
+            let (entries, spare) = scratch.as_chunks_mut().0.split_at_mut_checked(half / 2)?;
             let read = |entry: [i32; 2]| i64::from(entry[1]) << 32 | i64::from(entry[0].cast_unsigned());
             let write = |rank: i64| [rank as i32, (rank >> 32) as i32];
             let entry = |i: i32| write(self.key(i).map_or(i64::MIN, |x| rank(x, i, self.smallest)));
@@ -157,11 +210,14 @@ impl<K: Key> Column<'_, K> {
                     *slot = position(read(entry));
                 }
             }
-            return found;
+            return Some(found);
         }
-        let Some((order, spare)) = scratch.split_at_mut_checked(self.count) else { return 0 };
+        if self.count > half {
+            return None;
+        }
+        let (order, spare) = scratch.split_at_mut_checked(half)?;
         let sort = |order: &mut [i32], spare: &mut [i32], _| sort_by(order, spare, |a, b| self.comes_before(a, b));
-        self.collect(order, spare, k, |i| i, |i| i, sort)
+        Some(self.collect(order, spare, k, |i| i, |i| i, sort))
     }
 
     /// Selects many of the entries that stand for positions: twice as many as are wanted are collected, sorted, and cut, and
@@ -201,10 +257,22 @@ mod tests {
     extern crate std;
     use std::vec::Vec;
 
-    fn run<K: Element>(x: &[K], [count, inner]: [usize; 2], k: usize, flags: [bool; 2]) -> Vec<usize> {
+    /// Alone, and the same on several threads.
+    fn run<K: Element>(x: &[K], sizes: [usize; 2], k: usize, flags: [bool; 2]) -> Vec<usize> {
+        let alone = run_in(Cx::detect(), x, sizes, k, flags);
+        #[cfg(feature = "threads")]
+        {
+            let team = crate::team::Team::new(3);
+            assert_eq!(run_in(Cx::detect().with_team(&team), x, sizes, k, flags), alone, "{sizes:?} {k}");
+        }
+        alone
+    }
+
+    fn run_in<K: Element>(cx: Cx<'_>, x: &[K], [count, inner]: [usize; 2], k: usize, flags: [bool; 2]) -> Vec<usize> {
         let outer = x.len() / (count * inner).max(1);
         let (mut out, mut scratch) = (std::vec![-1i32; outer * k * inner], std::vec![0i32; 2 * count]);
         top_k(Arguments {
+            cx,
             inputs: &[Operand::new(x, &[outer, count, inner])],
             outputs: &mut [Target::new(&mut out, &[outer, k, inner]), Target::new(&mut scratch, &[2 * count])],
             integers: &[1, i64::from(flags[0]), i64::from(flags[1])],
@@ -254,6 +322,34 @@ mod tests {
                     of(run(&x.iter().map(|x| (x + 40) as u8).collect::<Vec<_>>(), [count, inner], k, flags), "u8");
                     of(run(&x.iter().map(|x| *x as f64).collect::<Vec<_>>(), [count, inner], k, flags), "f64");
                 }
+            }
+        }
+    }
+
+    #[test]
+    fn rows_are_selected_together() {
+        for (count, k) in [(1usize, 1usize), (7, 2), (16, 5), (33, 3), (90, 10), (300, 8), (500, 5)] {
+            for rows in [16usize, 21, 40] {
+                let mut x: Vec<f32> = (0..rows * count).map(|i| ((i * i + 31 * i) % 1009 % 97) as f32 - 40.0).collect();
+                for flags in [[false, false], [true, false], [false, true]] {
+                    let got = run(&x, [count, 1], k, flags);
+                    for (row, got) in x.chunks(count).zip(got.chunks(k)) {
+                        let mut all: Vec<usize> = (0..count).collect();
+                        all.sort_by(
+                            |i, j| if flags[0] { row[*i].total_cmp(&row[*j]) } else { row[*j].total_cmp(&row[*i]) },
+                        );
+                        all.truncate(k);
+                        if flags[1] {
+                            all.sort();
+                        }
+                        assert_eq!(got, all, "{count} {k} {rows} {flags:?}");
+                    }
+                }
+                // One of the rows has NaN: its group is selected row by row.
+                x[(rows - 1) * count] = f32::NAN;
+                let own = |row: &[f32]| run(row, [count, 1], k, [false, false]);
+                let want: Vec<usize> = x.chunks(count).flat_map(own).collect();
+                assert_eq!(run(&x, [count, 1], k, [false, false]), want);
             }
         }
     }

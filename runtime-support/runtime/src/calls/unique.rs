@@ -189,6 +189,7 @@ mod tests {
         let [mut first, mut kind, mut counts] = [0; 3].map(|_| std::vec![9i64; rows]);
         let (mut working, mut sizes) = (std::vec![0i32; 3 * rows], [0]);
         unique(Arguments {
+            cx: crate::cx::Cx::detect(),
             inputs: &[Operand::new(x, &[rows, columns])],
             outputs: &mut [
                 Target::new(&mut first, &[rows]),

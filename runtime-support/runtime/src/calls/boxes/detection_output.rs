@@ -250,6 +250,7 @@ mod tests {
         let (mut scores, mut rows, mut indices, mut ranks) = ([0f32; 3], [0f32; 36], [0i64; 6], [0i32; 6]);
         let [code, variances, clip_before, clip_after, best_class] = rest;
         detection_output(Arguments {
+            cx: crate::cx::Cx::detect(),
             inputs: &[
                 Operand::new(deltas, &[1, 12]),
                 Operand::new(&SCORES, &[1, 9]),

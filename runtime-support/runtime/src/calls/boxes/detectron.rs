@@ -75,6 +75,7 @@ mod tests {
         let deltas: [f32; 36] = core::array::from_fn(|i| if i % 12 == 4 { 1.0 } else { 0.0 });
         let probabilities = [0f32, 0.5, 0.1, 0.0, 0.4, 0.7, 0.0, 0.9, 0.9];
         detectron_detection_output(Arguments {
+            cx: crate::cx::Cx::detect(),
             inputs: &[
                 Operand::new(&regions, &[3, 4]),
                 Operand::new(&deltas, &[3, 12]),

@@ -169,6 +169,7 @@ mod tests {
         let (mut rows, mut indices, mut found, mut sizes) = ([0f32; 36], [0i64; 6], [0i64; 2], [0]);
         let (mut places, mut candidates, mut scores, mut largest) = ([0i32; 6], [0i32; 6], [0f32; 3], [0f32; 3]);
         function(Arguments {
+            cx: crate::cx::Cx::detect(),
             inputs,
             outputs: &mut [
                 Target::new(&mut rows, &[6, 6]),

@@ -187,6 +187,7 @@ mod tests {
             let (mut rois, mut scores) = ([9f32; 15], [9f32; 3]);
             let (mut decoded, mut indices, mut values) = ([0f32; 8], [0i32; 4], [0f32; 2]);
             proposal(Arguments {
+                cx: crate::cx::Cx::detect(),
                 inputs: &[
                     Operand::new(&SCORES, &[1, 2, 1, 2]),
                     Operand::new(&DELTAS, &[1, 4, 1, 2]),
@@ -219,6 +220,7 @@ mod tests {
             let (mut rois, mut scores, mut counts, mut sizes) = ([9f32; 8], [9f32; 2], [9i64; 1], [9]);
             let (mut decoded, mut indices, mut values) = ([0f32; 8], [0i32; 4], [0f32; 2]);
             generate_proposals(Arguments {
+                cx: crate::cx::Cx::detect(),
                 inputs: &[
                     Operand::new(&[8f32, 16.0, 2.0], &[1, 3]),
                     Operand::new(&[0f32, 0.0, 4.0, 4.0, 8.0, 0.0, 10.0, 2.0], &[1, 2, 1, 4]),

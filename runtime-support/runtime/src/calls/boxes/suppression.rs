@@ -114,6 +114,7 @@ mod tests {
         let (mut indices, mut out, mut sizes) = ([0; 18], [0.0; 18], [0]);
         let (mut places, mut working) = ([0i32; 6], [0f32; 3]);
         non_max_suppression(Arguments {
+            cx: crate::cx::Cx::detect(),
             inputs: &[
                 Operand::new(&BOXES, &[1, 3, 4]),
                 Operand::new(scores, &[1, 2, 3]),
