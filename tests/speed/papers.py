@@ -4,8 +4,11 @@ Needs torch and openvino: python papers.py FOLDER [NAME...]
 """
 
 import paper_images
+import paper_pictures
+import paper_records
 import paper_sequences
 from converted import save
 
-for name, (make, inputs) in (paper_images.NETWORKS | paper_sequences.NETWORKS).items():
+FILES = (paper_images, paper_sequences, paper_pictures, paper_records)
+for name, (make, inputs) in ((name, entry) for file in FILES for name, entry in file.NETWORKS.items()):
     save(name, make, *inputs)

@@ -118,6 +118,7 @@ pub fn insert(best: &mut [Ranks], ranks: &Ranks) {
 }
 
 /// Orders the best elements of every column by position instead of by value.
+#[inline]
 pub fn order_by_position(best: &mut [Ranks]) {
     for end in 0..best.len() {
         let Some(best) = best.get_mut(..=end) else { continue };

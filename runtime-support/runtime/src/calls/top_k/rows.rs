@@ -14,6 +14,7 @@ const PASSED: usize = 100;
 const WORK: usize = 4096;
 
 /// Whether the `k` best of so many rows of `count` elements are selected together.
+#[inline]
 pub fn fit(rows: usize, count: usize, k: usize) -> bool {
     rows >= LANES && (1..=few::MOST).contains(&k) && count <= PASSED * k
 }
