@@ -1,4 +1,4 @@
-"""Writes the small models of docs/performance.md that end in channels, with seeded random weights in f32, as IR.
+"""Writes the small models of docs/measurements.md that end in channels, with seeded random weights in f32, as IR.
 
     python -m venv v && v/bin/pip install openvino==2026.4.1 numpy
     v/bin/python endings.py DIR

@@ -1,4 +1,4 @@
-"""Writes recurrent networks and a perceptron of docs/performance.md, with seeded random weights in f32, as IR.
+"""Writes recurrent networks and a perceptron of docs/measurements.md, with seeded random weights in f32, as IR.
 
     python -m venv v && v/bin/pip install openvino==2026.4.1 numpy
     v/bin/python recurrent.py DIR
