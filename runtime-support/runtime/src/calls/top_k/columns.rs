@@ -10,16 +10,13 @@ use core::sync::atomic::{AtomicBool, Ordering};
 /// Most results of a column that are kept sorted while its elements pass by.
 pub const MOST: usize = 64;
 
-/// Elements that take a microsecond, for each that is wanted.
-const WORK: usize = 4096;
-
 /// The positions of the `k` best elements, at most [`MOST`], of every column of blocks with `count` lines of `inner` elements:
 /// lines of `out`. False if there may be NaN among the elements, of which this knows no order.
 #[inline]
 pub fn select<K: Key>(cx: Cx<'_>, x: &[K], out: &mut [i32], [count, inner, k]: [usize; 3], flags: [bool; 2]) -> bool {
     let groups = ceil_div_usize(inner, LANES);
     let all = floor_div_usize(out.len(), k.saturating_mul(inner)).saturating_mul(groups);
-    let parts = cx.parts(x.len().saturating_mul(k), WORK).min(all).max(1);
+    let parts = cx.parts(x.len().saturating_mul(k), few::WORK).min(all).max(1);
     let (done, out) = (AtomicBool::new(true), Apart::new(out));
     cx.split(parts, |range| {
         let mut best = [NONE; MOST];

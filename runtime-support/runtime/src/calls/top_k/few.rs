@@ -7,6 +7,8 @@ use crate::simd::{Simd, WithSimd};
 pub const LANES: usize = 16;
 /// So many times as many elements as are wanted are inserted without a look whether they belong to the best.
 pub const TRIED: usize = 16;
+/// Elements that take a microsecond, for each that is wanted.
+pub const WORK: usize = 4096;
 /// Most results that stay in registers.
 pub const MOST: usize = 10;
 

@@ -10,8 +10,6 @@ use core::sync::atomic::{AtomicBool, Ordering};
 
 /// Elements of a row for each that is wanted, at most: of more nearly all are passed over, which takes least time in one row.
 const PASSED: usize = 100;
-/// Elements that take a microsecond, for each that is wanted.
-const WORK: usize = 4096;
 
 /// Whether the `k` best of so many rows of `count` elements are selected together.
 #[inline]
@@ -30,7 +28,7 @@ pub fn select<K: Key>(
     [smallest, by_position]: [bool; 2],
 ) -> bool {
     let done = AtomicBool::new(true);
-    split_rows(cx, out, k, [LANES, count.saturating_mul(k)], WORK, |rows, out| {
+    split_rows(cx, out, k, [LANES, count.saturating_mul(k)], few::WORK, |rows, out| {
         let mut next = 0;
         while next < rows.len() {
             // The last rows are selected again rather than fewer of them at once.
