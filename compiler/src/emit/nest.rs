@@ -268,12 +268,18 @@ fn plain_row(nodes: &mut Nodes, axis: usize) -> Result<Option<TokenStream>, Diag
     let spans = [block.spans, target.spans].concat();
     let put = quote!(#row.put(#at, #value););
     let mut inner_loop = nodes.inner_loop(&inner, &spans, &quote!(#inside #put));
-    nodes.near = (0..needed.len()).any(|i| needed[i] && nodes.near(i).is_some());
+    let mut operands = Vec::new();
+    for i in (0..needed.len()).filter(|i| needed[*i] && nodes.near(*i).is_some()) {
+        physical.nodes[i].for_each_operand(&mut |operand| operands.push(operand));
+    }
+    nodes.near = !operands.is_empty();
     let near = nodes.near.then(|| nodes.block(&|i| needed[i], Some(&inner))).transpose()?;
     if let Some(near) = near.filter(|block| !block.near.is_empty()) {
         // What has vectors for nearly all operands has them where a look at the row finds no others.
-        let (inside, conditions) = (&near.inside, &near.near);
-        let look = nodes.inner_loop(&inner, &spans, &quote!(#inside near &= #(#conditions)&*;));
+        let asked = physical.needed(operands);
+        let (asked, conditions) = (nodes.block(&|i| asked[i], Some(&inner))?.inside, &near.near);
+        let look = nodes.inner_loop(&inner, &spans, &quote!(#asked near &= #(#conditions)&*;));
+        let inside = &near.inside;
         let by_vectors = nodes.inner_loop(&inner, &spans, &quote!(#inside #put));
         inner_loop = quote! {
             let mut near = true;
