@@ -6,6 +6,7 @@ use crate::raw::{Dst, Src};
 use crate::view::{View, ViewMut, ViewRow, ViewRowMut};
 use core::marker::PhantomData;
 use core::ops::Range;
+use core::sync::atomic::{AtomicBool, Ordering};
 
 /// Cost of iterations that take a microsecond.
 const WORK: usize = 16 * 1024;
@@ -58,7 +59,8 @@ pub fn split<T: Pod, const STRIDE: usize>(
 }
 
 /// Computes rows of `stride` elements of `y`, in parts of `least` rows or more, where each takes `cost` of which `work` take a
-/// microsecond: all at once without a team, else on the threads that are free. `f` gets rows and their elements.
+/// microsecond: all at once without a team, else on the threads that are free. `f` gets rows and their elements; whether it was
+/// true for all.
 #[inline(always)]
 pub(crate) fn split_rows<T: Pod>(
     cx: Cx<'_>,
@@ -66,41 +68,49 @@ pub(crate) fn split_rows<T: Pod>(
     stride: usize,
     [least, cost]: [usize; 2],
     work: usize,
-    f: impl Fn(Range<usize>, &mut [T]) + Sync,
-) {
+    f: impl Fn(Range<usize>, &mut [T]) -> bool + Sync,
+) -> bool {
     let n = y.len().checked_div(stride).unwrap_or(0);
     let parts = cx.parts(n.saturating_mul(cost), work).min(n.checked_div(least).unwrap_or(1)).max(1);
     if parts == 1 {
         return f(0..n, y);
     }
     let whole = Whole(y.as_mut_ptr());
-    cx.split(parts, |range| {
+    split_all(cx, n, parts, |rows| {
         let whole = &whole;
+        // SAFETY: parts have rows of their own, all of them inside `y`, which is borrowed exclusively.
+        let part = unsafe {
+            core::slice::from_raw_parts_mut(whole.0.add(rows.start * stride), (rows.end - rows.start) * stride)
+        };
+        f(rows, part)
+    })
+}
+
+/// Computes `n` iterations in so many parts, each once; whether `f` was true for all of them.
+#[inline(always)]
+pub(crate) fn split_all(cx: Cx<'_>, n: usize, parts: usize, f: impl Fn(Range<usize>) -> bool + Sync) -> bool {
+    let all = AtomicBool::new(true);
+    cx.split(parts, |range| {
         for part in range {
-            let rows = portion(n, part, parts)..portion(n, part + 1, parts);
-            // SAFETY: parts have rows of their own, all of them inside `y`, which is borrowed exclusively.
-            let part = unsafe {
-                core::slice::from_raw_parts_mut(whole.0.add(rows.start * stride), (rows.end - rows.start) * stride)
-            };
-            f(rows, part);
+            if !f(portion(n, part, parts)..portion(n, part + 1, parts)) {
+                all.store(false, Ordering::Relaxed);
+            }
         }
     });
+    all.into_inner()
 }
 
 /// Elements of which every thread writes others.
 pub(crate) struct Apart<'a, T> {
-    start: *mut T,
+    whole: Whole<T>,
     len: usize,
-    borrow: PhantomData<&'a mut T>,
+    borrow: PhantomData<&'a mut [T]>,
 }
-
-// SAFETY: whoever writes promises that no other thread writes the same elements.
-unsafe impl<T: Pod> Sync for Apart<'_, T> {}
 
 impl<'a, T: Pod> Apart<'a, T> {
     #[inline(always)]
     pub fn new(y: &'a mut [T]) -> Self {
-        Apart { start: y.as_mut_ptr(), len: y.len(), borrow: PhantomData }
+        Apart { whole: Whole(y.as_mut_ptr()), len: y.len(), borrow: PhantomData }
     }
 
     /// Writes elements from `at` on; nothing if they do not fit.
@@ -111,14 +121,14 @@ impl<'a, T: Pod> Apart<'a, T> {
     pub unsafe fn put(&self, at: usize, values: &[T]) {
         if at.checked_add(values.len()).is_some_and(|end| end <= self.len) {
             // SAFETY: inside the slice, which is borrowed exclusively.
-            unsafe { core::ptr::copy_nonoverlapping(values.as_ptr(), self.start.add(at), values.len()) };
+            unsafe { core::ptr::copy_nonoverlapping(values.as_ptr(), self.whole.0.add(at), values.len()) };
         }
     }
 }
 
 /// Where a part of n iterations begins: the numbers of parts differ by one at most.
 #[inline(always)]
-pub(crate) fn portion(n: usize, part: usize, parts: usize) -> usize {
+fn portion(n: usize, part: usize, parts: usize) -> usize {
     let (size, rest) = (floor_div_usize(n, parts), floor_mod_usize(n, parts));
     (part * size + floor_div_usize(part * rest, parts)).min(n)
 }

@@ -11,7 +11,6 @@ use crate::cx::Cx;
 use crate::isa::VECTORS;
 use crate::math::floor_div_usize;
 use crate::parts::split_rows;
-use core::sync::atomic::{AtomicBool, Ordering};
 
 /// Up to this many results, the best ones are kept sorted while the elements pass by.
 const INSERTED: usize = 32;
@@ -74,18 +73,14 @@ fn select_apart<K: Key>(
     [count, k]: [usize; 2],
     [smallest, by_position]: [bool; 2],
 ) -> bool {
-    let done = AtomicBool::new(true);
     split_rows(cx, out, k, [1, count], WORK, |rows, out| {
         let mut scratch = [0; APART];
         let x = x.get(rows.start * count..).unwrap_or_default();
-        for (x, out) in blocks(x, count).zip(blocks_mut(out, k)) {
+        blocks(x, count).zip(blocks_mut(out, k)).all(|(x, out)| {
             let column = Column { x, inner: 1, count, smallest };
-            if column.write(out, k, by_position, &mut scratch).is_none() {
-                done.store(false, Ordering::Relaxed);
-            }
-        }
-    });
-    done.into_inner()
+            column.write(out, k, by_position, &mut scratch).is_some()
+        })
+    })
 }
 
 /// Working memory of a thread of its own.
@@ -354,6 +349,25 @@ mod tests {
                 let want: Vec<usize> = x.chunks(count).flat_map(own).collect();
                 assert_eq!(run(&x, [count, 1], k, [false, false]), want);
             }
+        }
+    }
+
+    #[test]
+    fn a_result_that_is_too_small_gets_what_fits() {
+        let x: Vec<f32> = (0..40 * 20).map(|i| (i * 37 % 501) as f32).collect();
+        for (inner, room) in [(1, 10), (1, 47), (20, 30), (20, 90)] {
+            let (mut out, mut scratch, count) = (std::vec![-1i32; room], std::vec![0i32; 40], 20);
+            let dims = [40 / inner, count, inner];
+            top_k(Arguments {
+                cx: Cx::detect(),
+                inputs: &[Operand::new(&x, &dims)],
+                outputs: &mut [Target::new(&mut out, &[dims[0], 3, inner]), Target::new(&mut scratch, &[40])],
+                integers: &[1, 0, 0],
+                floats: &[],
+                sizes: &mut [],
+            });
+            let blocks = room / (3 * inner);
+            assert!(out.iter().take(blocks * 3 * inner).all(|at| (0..20).contains(at)), "{inner} {room}");
         }
     }
 

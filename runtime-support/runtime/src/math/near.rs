@@ -53,6 +53,7 @@ pub fn rem(x: f32, y: f32) -> f32 {
     // multiples of, at most 2^24 times as great: all are exact.
     let rest = ((a - coarse * high) - coarse * low - fine * high) - fine * low;
     let rest = if rest < 0.0 { rest + b } else { rest };
+    // An infinite divisor has no parts.
     let rest = if a < b { a } else { rest };
     rest.copysign(x)
 }

@@ -3,9 +3,8 @@ use super::super::rank::{Key, key, position, rank};
 use super::few::{self, LANES, Lines, NONE, Ranks, TRIED, insert, order_by_position};
 use crate::cx::Cx;
 use crate::math::{ceil_div_usize, floor_div_usize, floor_mod_usize};
-use crate::parts::{Apart, portion};
+use crate::parts::{Apart, split_all};
 use crate::simd::Simd;
-use core::sync::atomic::{AtomicBool, Ordering};
 
 /// Most results of a column that are kept sorted while its elements pass by.
 pub const MOST: usize = 64;
@@ -17,11 +16,11 @@ pub fn select<K: Key>(cx: Cx<'_>, x: &[K], out: &mut [i32], [count, inner, k]: [
     let groups = ceil_div_usize(inner, LANES);
     let all = floor_div_usize(out.len(), k.saturating_mul(inner)).saturating_mul(groups);
     let parts = cx.parts(x.len().saturating_mul(k), few::WORK).min(all).max(1);
-    let (done, out) = (AtomicBool::new(true), Apart::new(out));
-    cx.split(parts, |range| {
+    let out = Apart::new(out);
+    split_all(cx, all, parts, |range| {
         let mut best = [NONE; MOST];
-        let Some(best) = best.get_mut(..k) else { return };
-        for group in portion(all, range.start, parts)..portion(all, range.end, parts) {
+        let Some(best) = best.get_mut(..k) else { return false };
+        for group in range {
             let (block, group) = (floor_div_usize(group, groups), floor_mod_usize(group, groups));
             // The last columns are selected again rather than fewer of them at once.
             let width = inner.min(LANES);
@@ -29,8 +28,7 @@ pub fn select<K: Key>(cx: Cx<'_>, x: &[K], out: &mut [i32], [count, inner, k]: [
             let x = x.get(block * count * inner..).and_then(|x| x.get(..count * inner)).unwrap_or_default();
             let columns = Columns { x: x.get(start..).unwrap_or_default(), inner, width, smallest: flags[0] };
             if !columns.best(cx, best, flags[1]) {
-                done.store(false, Ordering::Relaxed);
-                return;
+                return false;
             }
             let mut at = block * k * inner + from;
             for best in &*best {
@@ -43,8 +41,8 @@ pub fn select<K: Key>(cx: Cx<'_>, x: &[K], out: &mut [i32], [count, inner, k]: [
                 at += inner;
             }
         }
-    });
-    done.into_inner()
+        true
+    })
 }
 
 #[derive(Clone, Copy)]

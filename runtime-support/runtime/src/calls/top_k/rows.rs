@@ -6,7 +6,6 @@ use crate::cx::Cx;
 use crate::parts::split_rows;
 use crate::simd::Simd;
 use crate::transpose::{SQUARE, square};
-use core::sync::atomic::{AtomicBool, Ordering};
 
 /// Elements of a row for each that is wanted, at most: of more nearly all are passed over, which takes least time in one row.
 const PASSED: usize = 100;
@@ -27,20 +26,18 @@ pub fn select<K: Key>(
     [count, k]: [usize; 2],
     [smallest, by_position]: [bool; 2],
 ) -> bool {
-    let done = AtomicBool::new(true);
     split_rows(cx, out, k, [LANES, count.saturating_mul(k)], few::WORK, |rows, out| {
         let mut next = 0;
         while next < rows.len() {
             // The last rows are selected again rather than fewer of them at once.
-            let first = next.min(rows.len() - LANES);
+            let first = next.min(rows.len().saturating_sub(LANES));
             next = first + LANES;
             let x = x.get((rows.start + first) * count..).unwrap_or_default();
             let mut best = [NONE; few::MOST];
-            let Some(best) = best.get_mut(..k) else { return };
+            let Some(best) = best.get_mut(..k) else { return false };
             let rows = Rows { x, count, smallest, at: 0, tells_nothing: false, block: [[0; LANES]; LANES] };
             if !few::select(cx, rows, best) {
-                done.store(false, Ordering::Relaxed);
-                return;
+                return false;
             }
             if by_position {
                 order_by_position(best);
@@ -51,8 +48,8 @@ pub fn select<K: Key>(
                 }
             }
         }
-    });
-    done.into_inner()
+        true
+    })
 }
 
 /// Rows, of which a block is transposed at a time.
