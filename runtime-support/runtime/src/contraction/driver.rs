@@ -1,7 +1,7 @@
 //! Walks batches, blocks of rows, panels and tiles, and calls the micro-kernels.
 use super::cuts::Line;
 use super::job::{Job, MOST_ROWS, Place, updates};
-use super::kernel::{Args, KernelSet, Kernels};
+use super::kernel::{Args, KernelSet, Kernels, LINE};
 use super::narrow::Narrow;
 use super::pack::panel_width;
 use super::parts::{self, Parts, Shared};
@@ -55,7 +55,7 @@ pub(super) unsafe fn run(
     let unit = narrow.as_ref().map_or(tile, |narrow| narrow.line(c));
     let block = if light { unit.saturating_mul(2) } else { most_rows(c).max(unit) };
     let wanted = if cx.threads() == 1 { 1 } else { wanted(c, cx, unit) };
-    let parts = Parts::new(c, cx, wanted, (unit, c.panel), block);
+    let parts = Parts::new(c, cx, wanted, (unit, c.panel), block).halved();
     let shared = Shared::new(a, w, out, epilogue);
     cx.split(parts.count(), |range| {
         let shared = &shared;
@@ -114,6 +114,16 @@ fn most_rows(c: &Contraction) -> usize {
     floor_div_usize(BLOCK_BYTES, bytes).clamp(MOST_ROWS.min(BLOCK), BLOCK)
 }
 
+/// Columns of a panel.
+struct Piece {
+    /// The panel's first column.
+    first: usize,
+    /// Columns of its weights.
+    width: usize,
+    /// Those that are meant, from the first of the panel on, with those that fill vectors of 16.
+    at: Range<usize>,
+}
+
 /// The addresses of a block of rows, which all batches have in common.
 struct Table<'b> {
     block: &'b mut [Row],
@@ -138,7 +148,7 @@ impl Table<'_> {
 }
 
 impl Job<'_> {
-    /// A range of rows and of whole panels.
+    /// A range of rows and of columns, whole panels or halves of those of 32.
     ///
     /// # Safety
     /// The descriptor fits all operands.
@@ -171,7 +181,7 @@ impl Job<'_> {
         ceil_div_usize(each, tile).saturating_mul(tile).clamp(1, BLOCK)
     }
 
-    /// All rows of a block against a range of whole panels of weights.
+    /// All rows of a block against a range of columns that begins with a panel, or in the middle of one of 32.
     ///
     /// # Safety
     /// As `run`; `rows` is tabled from `first_row` on.
@@ -185,57 +195,70 @@ impl Job<'_> {
         let single = self.single(kernels, rows.1, &cols);
         let (wide, groups) = single.map_or((1, 0), |(set, single, groups)| (set.cols * single.panels, groups));
         let rest = cols.start + wide * groups;
-        let count = groups + ceil_div_usize(cols.end.saturating_sub(rest), self.c.panel);
+        let first = floor_div_usize(rest, self.c.panel);
+        let count = groups + ceil_div_usize(cols.end.max(rest), self.c.panel) - first;
         for i in 0..count {
             let i = if self.back { count - 1 - i } else { i };
-            let column = if i < groups { cols.start + i * wide } else { rest + (i - groups) * self.c.panel };
-            // All panels before are whole.
-            let w = self.w.wrapping_add(column.wrapping_mul(self.c.k()));
             // SAFETY: promised by the caller.
             unsafe {
                 match single {
-                    Some((set, single, _)) if i < groups => self.group((set, single), rows, (column, w), then),
-                    _ => {
-                        let width = panel_width(self.c.cols, column, self.c.panel);
-                        self.panel(kernels, rows, (column, width), w, then);
+                    Some((set, single, _)) if i < groups => {
+                        let column = cols.start + i * wide;
+                        self.group((set, single), rows, (column, self.weights(column)), then);
                     }
+                    _ => self.panel(kernels, rows, &self.piece(first + i - groups, &(rest..cols.end)), then),
                 }
             }
         }
     }
 
-    /// All rows of a block against one panel of weights.
+    /// The weights from a column on that is the first of a panel. All panels before are whole.
+    fn weights(&self, column: usize) -> *const f32 {
+        self.w.wrapping_add(column.wrapping_mul(self.c.k()))
+    }
+
+    /// What is in a range of columns of one panel.
+    fn piece(&self, panel: usize, cols: &Range<usize>) -> Piece {
+        let first = panel.saturating_mul(self.c.panel);
+        let width = panel_width(self.c.cols, first, self.c.panel);
+        let end = ceil_div_usize(cols.end.saturating_sub(first), LINE).saturating_mul(LINE);
+        Piece { first, width, at: cols.start.saturating_sub(first)..end.min(width) }
+    }
+
+    /// All rows of a block against columns of one panel of weights.
     ///
     /// # Safety
-    /// As `run`; `rows` is tabled from `first_row` on, `w` is the panel's start.
+    /// As `run`; `rows` is tabled from `first_row` on.
     unsafe fn panel(
         &self,
         kernels: Kernels,
         (first_row, rows): (usize, &[Row]),
-        (first_col, width): (usize, usize),
-        w: *const f32,
+        piece: &Piece,
         then: Option<Then<'_>>,
     ) {
-        for (at, set, cols) in self.sets(kernels, (first_col, width), rows.len()) {
-            let args =
-                Args { w: w.wrapping_add(at), w_stride: width, next: w, ..self.args(rows, first_col + at, cols) };
+        let w = self.weights(piece.first);
+        for (at, set, cols) in self.sets(kernels, piece, rows.len()) {
+            let column = piece.first + at;
+            let args = Args { w: w.wrapping_add(at), w_stride: piece.width, next: w, ..self.args(rows, column, cols) };
             // SAFETY: promised by the caller; the kernels are of the context's instruction set.
-            unsafe { self.strips_and_tiles(set, &args, (first_row, first_col + at), then) }
+            unsafe { self.strips_and_tiles(set, &args, (first_row, column), then) }
         }
     }
 
-    /// The kernels of a panel for so many rows: from which of its columns on, and how many columns there are.
+    /// The kernels of columns of a panel for so many rows: from which of its columns on, and how many columns there are.
     fn sets(
         &self,
         kernels: Kernels,
-        (first, width): (usize, usize),
+        piece: &Piece,
         rows: usize,
     ) -> impl Iterator<Item = (usize, &'static KernelSet, usize)> {
-        let (mut at, all) = (0, width.min(self.c.cols.saturating_sub(first)));
+        let (mut at, end) = (piece.at.start, piece.at.end);
+        // The last columns of weights may be padding.
+        let exist = end.min(self.c.cols.saturating_sub(piece.first));
         let whole = self.rows_are_apart && self.c.k() < SHORT;
         core::iter::from_fn(move || {
-            let (left, own) = (all.checked_sub(at).filter(|left| *left > 0)?, at);
-            let set = kernels.iter().find(|set| set.suits((left, width - own), rows, whole))?;
+            let (left, own) = (exist.checked_sub(at).filter(|left| *left > 0)?, at);
+            let set = kernels.iter().find(|set| set.suits((left, end - own), rows, whole))?;
             at += set.cols;
             Some((own, *set, set.cols.min(left)))
         })
@@ -243,11 +266,11 @@ impl Job<'_> {
 
     /// Whether strips compute all columns of so many rows, as far as these are strips.
     fn is_in_strips(&self, kernels: Kernels, rows: usize, cols: &Range<usize>) -> bool {
-        // All panels but the last one are as the first.
-        let last = floor_div_usize(cols.len().saturating_sub(1), self.c.panel).saturating_mul(self.c.panel);
-        [cols.start, cols.start + last].into_iter().all(|first| {
-            let width = panel_width(self.c.cols, first, self.c.panel);
-            self.sets(kernels, (first, width), rows).all(|(_, set, cols)| self.takes_strips(set, rows, cols))
+        let [first, end] = [cols.start, cols.end.saturating_sub(1)].map(|at| floor_div_usize(at, self.c.panel));
+        // All panels between the first and the last one are as the second.
+        [first, end.min(first + 1), end].into_iter().all(|panel| {
+            let piece = self.piece(panel, cols);
+            self.sets(kernels, &piece, rows).all(|(_, set, cols)| self.takes_strips(set, rows, cols))
         })
     }
 

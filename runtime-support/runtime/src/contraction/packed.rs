@@ -86,7 +86,8 @@ unsafe fn run(
     let (most, direct) = (packed_kernels::most_rows(sets), Some(kernels::of(cx.isa())));
     // Blocks of equal size and whole tiles, so that the last one does not fall back to small tiles.
     let (m, memory) = (c.m(), (scratch.as_mut_ptr(), scratch.len()));
-    let size = ceil_div_usize(ceil_div_usize(m, ceil_div_usize(m, BLOCK)), most).saturating_mul(most).clamp(1, BLOCK);
+    let (each, whole) = (ceil_div_usize(m, ceil_div_usize(m, BLOCK)), Tiles::together(m, most, cx.threads()));
+    let size = ceil_div_usize(each, whole).saturating_mul(whole).clamp(1, BLOCK);
     let mut block = EMPTY;
     for b0 in 0..c.batches[0].extent {
         for b1 in 0..c.batches[1].extent {
@@ -96,7 +97,8 @@ unsafe fn run(
                 let n = size.min(m - first_row);
                 fill(c, &mut block, first_row, n);
                 let rows = block.get(..n).unwrap_or_default();
-                let packed = PackedRows { job: &job, rows, first_row, at: memory.0, k: 0..0, most, direct };
+                let tiles = Tiles::new(n, most, cx.threads());
+                let packed = PackedRows { job: &job, rows, first_row, at: memory.0, k: 0..0, tiles, direct };
                 // SAFETY: promised by the caller.
                 unsafe { packed.run(cx, sets, memory, epilogue.then) };
                 first_row += n;
@@ -116,8 +118,8 @@ pub(crate) struct PackedRows<'a> {
     pub at: *mut f32,
     /// The part of the sums.
     pub k: Range<usize>,
-    /// Most rows of a tile.
-    pub most: usize,
+    /// Their division.
+    pub tiles: Tiles,
     /// What multiplies the rows as they were, with a panel whose columns fill no vectors. Without it there is none.
     pub direct: Option<Kernels>,
 }
@@ -126,10 +128,6 @@ pub(crate) struct PackedRows<'a> {
 unsafe impl Sync for PackedRows<'_> {}
 
 impl PackedRows<'_> {
-    fn tiles(&self) -> Tiles {
-        Tiles { rows: self.rows.len(), most: self.most }
-    }
-
     /// Where a tile that begins at row `first` of the block lies.
     fn place(&self, first: usize) -> *mut f32 {
         self.at.wrapping_add(first.wrapping_mul(padded(self.k.len())))
@@ -166,13 +164,13 @@ impl PackedRows<'_> {
         let (c, threads) = (self.job.c, cx.threads());
         let portions = Portions::new(threads, memory)?;
         let work = self.rows.len().saturating_mul(c.k()).saturating_mul(c.cols);
-        let few = self.tiles().count() < threads.saturating_mul(TILES) && self.rows.len() == c.m();
+        let few = !Tiles::are_many(self.tiles.count, threads) && self.rows.len() == c.m();
         let enough = ceil_div_usize(c.cols, c.panel) >= threads && cx.parts(work, MULTIPLIED) >= threads;
         (few && enough && c.packed_rows_len() <= portions.len).then_some(portions)
     }
 
-    /// Every thread packs all rows for itself, and multiplies them with panels of its own: none waits for what another one
-    /// has just written.
+    /// Every thread packs all rows for itself, and multiplies them with panels of its own, the last one with some of them: none
+    /// waits for what another one has just written.
     ///
     /// # Safety
     /// As `run`; the portions are of the working memory.
@@ -185,7 +183,7 @@ impl PackedRows<'_> {
                     // SAFETY: promised by the caller; parts have columns of their own, and the portion is lent.
                     unsafe {
                         packed.pack(cx.alone());
-                        packed.panels(sets, 0..self.tiles().count(), share(panels, parts, &range), then);
+                        packed.stretch(sets, share(panels * self.tiles.count, parts, &range), then);
                     }
                 }
             });
@@ -197,10 +195,10 @@ impl PackedRows<'_> {
     /// # Safety
     /// The descriptor fits all operands; the working memory takes the rows.
     unsafe fn pack(&self, cx: Cx<'_>) {
-        let parts = cx.parts(self.rows.len().saturating_mul(self.k.len()), PACKED).min(self.tiles().count());
+        let parts = cx.parts(self.rows.len().saturating_mul(self.k.len()), PACKED).min(self.tiles.count);
         cx.split(parts, |range| {
-            for tile in share(self.tiles().count(), parts, &range) {
-                let rows = self.tiles().range(tile);
+            for tile in share(self.tiles.count, parts, &range) {
+                let rows = self.tiles.range(tile);
                 let to = self.place(rows.start);
                 // SAFETY: promised by the caller; tiles are disjoint.
                 unsafe {
@@ -219,9 +217,9 @@ impl PackedRows<'_> {
         let panels = ceil_div_usize(c.cols, c.panel);
         let work = self.rows.len().saturating_mul(self.k.len()).saturating_mul(c.cols);
         let wanted = cx.parts(work, MULTIPLIED);
-        let (tiles, each) = (self.tiles().count(), cx.threads().saturating_mul(TILES));
+        let (tiles, each) = (self.tiles.count, cx.threads().saturating_mul(TILES));
         // Many tiles stay with the thread that has packed them; few would read all weights for too few rows.
-        let by_rows = tiles >= each;
+        let by_rows = Tiles::are_many(tiles, cx.threads());
         let most = if by_rows { floor_div_usize(tiles, each).saturating_mul(cx.threads()) } else { panels };
         let outer = most.min(wanted);
         let inner = cx.evenly(outer, ceil_div_usize(wanted, outer)).min(if by_rows { panels } else { tiles });
@@ -245,7 +243,29 @@ impl PackedRows<'_> {
     pub unsafe fn all(&self, sets: &[&PackedSet]) {
         let panels = ceil_div_usize(self.job.c.cols, self.job.c.panel);
         // SAFETY: promised by the caller.
-        unsafe { self.panels(sets, 0..self.tiles().count(), 0..panels, None) };
+        unsafe { self.panels(sets, 0..self.tiles.count, 0..panels, None) };
+    }
+
+    /// Products of a tile and a panel, panel after panel.
+    ///
+    /// # Safety
+    /// As `multiply`.
+    #[cfg(feature = "threads")]
+    unsafe fn stretch(&self, sets: &[&PackedSet], products: Range<usize>, then: Option<Then<'_>>) {
+        let count = self.tiles.count;
+        let mut at = products.start;
+        while at < products.end {
+            let (panel, tile) = (floor_div_usize(at, count), floor_mod_usize(at, count));
+            let left = products.end - at;
+            let (tiles, panels) = if tile > 0 || left < count {
+                (tile..count.min(tile + left), panel..panel + 1)
+            } else {
+                (0..count, panel..panel + floor_div_usize(left, count))
+            };
+            at += tiles.len() * panels.len();
+            // SAFETY: promised by the caller.
+            unsafe { self.panels(sets, tiles, panels, then) };
+        }
     }
 
     /// Some tiles times some panels.
@@ -283,7 +303,7 @@ impl PackedRows<'_> {
     /// As `multiply`.
     unsafe fn partial(&self, kernels: Kernels, tiles: Range<usize>, column: usize, then: Option<Then<'_>>) {
         if self.k.end == self.job.c.k() && !tiles.is_empty() {
-            let rows = self.tiles().range(tiles.start).start..self.tiles().range(tiles.end - 1).end;
+            let rows = self.tiles.range(tiles.start).start..self.tiles.range(tiles.end - 1).end;
             let rows = (self.first_row + rows.start, self.rows.get(rows).unwrap_or_default());
             // SAFETY: promised by the caller.
             unsafe { self.job.panels(kernels, rows, column..self.job.c.cols, then) }
@@ -307,7 +327,7 @@ impl PackedRows<'_> {
         let (job, padded) = (self.job, padded(self.k.len()));
         let Weights { w, width, suspends, .. } = weights;
         let then = then.filter(|_| !suspends);
-        for rows in self.tiles().ranges(tiles) {
+        for rows in self.tiles.ranges(tiles) {
             let (next, each) = fetches.next(w, padded);
             let args = Args {
                 a: self.at.wrapping_add(rows.start.wrapping_mul(padded)),
@@ -379,25 +399,38 @@ pub(crate) const fn padded(k: usize) -> usize {
 /// The division of rows into tiles of nearly the same size.
 #[derive(Clone, Copy)]
 pub(crate) struct Tiles {
-    pub rows: usize,
-    /// Most rows of a tile.
-    pub most: usize,
+    rows: usize,
+    count: usize,
 }
 
 impl Tiles {
-    pub fn count(self) -> usize {
-        ceil_div_usize(self.rows, self.most)
+    /// Tiles of at most so many rows. Where they are divided among threads, every thread gets as many.
+    pub fn new(rows: usize, most: usize, threads: usize) -> Tiles {
+        let count = ceil_div_usize(rows, most);
+        let each = if Tiles::are_many(count, threads) { threads } else { 1 };
+        Tiles { rows, count: ceil_div_usize(count, each).saturating_mul(each) }
+    }
+
+    /// Whether so many tiles are divided among threads, not the columns.
+    fn are_many(count: usize, threads: usize) -> bool {
+        count >= threads.saturating_mul(TILES)
+    }
+
+    /// The number of rows, of so many, that whole blocks are multiples of: tiles for each thread that gets some.
+    fn together(rows: usize, most: usize, threads: usize) -> usize {
+        let shared = Tiles::are_many(ceil_div_usize(rows.min(BLOCK), most), threads);
+        most.saturating_mul(if shared { threads } else { 1 })
     }
 
     /// The rows of a tile.
     pub fn range(self, tile: usize) -> Range<usize> {
-        let at = |tile: usize| floor_div_usize(self.rows * tile, self.count());
+        let at = |tile: usize| floor_div_usize(self.rows * tile, self.count);
         at(tile)..at(tile + 1)
     }
 
     /// The rows of some tiles, one after the other, without a division for each.
     fn ranges(self, tiles: Range<usize>) -> impl Iterator<Item = Range<usize>> {
-        let count = self.count();
+        let count = self.count;
         let (each, extra) = (floor_div_usize(self.rows, count), floor_mod_usize(self.rows, count));
         let mut start = self.range(tiles.start).start;
         let mut over = floor_mod_usize(extra * tiles.start, count);
@@ -413,7 +446,7 @@ impl Tiles {
 
     /// The rows of the tile that a row is in: the last one that does not begin behind it.
     pub fn around(self, row: usize) -> Range<usize> {
-        self.range(ceil_div_usize((row + 1) * self.count(), self.rows).saturating_sub(1))
+        self.range(ceil_div_usize((row + 1) * self.count, self.rows).saturating_sub(1))
     }
 }
 
@@ -433,12 +466,15 @@ mod tests {
     #[test]
     fn ranges_are_those_of_the_tiles() {
         for (rows, most) in [(1, 12), (12, 12), (13, 12), (64, 12), (197, 12), (240, 6), (7, 4), (0, 4)] {
-            let tiles = Tiles { rows, most };
-            let all: Vec<_> = (0..tiles.count()).map(|tile| tiles.range(tile)).collect();
-            for first in 0..all.len() {
-                assert_eq!(tiles.ranges(first..all.len()).collect::<Vec<_>>(), all[first..]);
+            for threads in [1, 2, 3] {
+                let tiles = Tiles::new(rows, most, threads);
+                let all: Vec<_> = (0..tiles.count).map(|tile| tiles.range(tile)).collect();
+                for first in 0..all.len() {
+                    assert_eq!(tiles.ranges(first..all.len()).collect::<Vec<_>>(), all[first..]);
+                }
+                assert!(all.iter().all(|rows| (1..=most).contains(&rows.len())));
+                assert!(all.len() < threads * TILES || all.len() % threads == 0);
             }
-            assert!(all.iter().all(|rows| (1..=most).contains(&rows.len())));
         }
     }
 }

@@ -1,4 +1,5 @@
 //! The division of a contraction or window into parts that threads compute.
+use super::kernel::LINE;
 use super::{Contraction, Epilogue};
 use crate::cx::Cx;
 use crate::math::{ceil_div_usize, floor_div_usize, floor_mod_usize};
@@ -62,6 +63,9 @@ const LINES: usize = 4;
 /// ... and weights of all groups, at most, because each thread reads them all.
 const WEIGHTS: usize = 160 * 1024;
 
+/// Rows from which on half a panel takes half its time.
+const MANY: usize = 8;
+
 /// Rows or columns, and how many of them stay together.
 #[derive(Clone, Copy, Debug)]
 struct Units {
@@ -121,6 +125,15 @@ impl Parts {
         Parts { extents: [b0, b1, by_rows, by_cols], rows_first, rows, cols }
     }
 
+    /// The same of a contraction, with halves of panels of 32 columns where not all parts get as many whole ones.
+    pub fn halved(mut self) -> Parts {
+        let uneven = floor_mod_usize(self.cols.count(), self.extents[3]) != 0;
+        if uneven && self.cols.unit == 2 * LINE && self.rows.all >= MANY {
+            self.cols.unit = LINE;
+        }
+        self
+    }
+
     /// How many there are.
     pub fn count(&self) -> usize {
         self.extents.iter().fold(1, |count, extent| count.saturating_mul(*extent))
@@ -176,7 +189,7 @@ mod tests {
                 .into_iter()
                 .flat_map(|groups| [1, 2, 5, 8, 64].map(|wanted| (batches(groups, b, m, n), wanted)))
             {
-                let parts = Parts::new(&c, cx, wanted, (12, 32), 240);
+                let parts = Parts::new(&c, cx, wanted, (12, 32), 240).halved();
                 let mut seen = vec![0; b * m * n];
                 for part in 0..parts.count() {
                     let ([b0, b1], rows, cols) = parts.part(part);
@@ -207,6 +220,17 @@ mod tests {
         let parts = Parts::new(&batches(true, 9, 196, 16), Cx::detect().with_team(&team), 8, (14, 32), 28);
         assert_eq!(parts.count(), 18);
         assert!((0..18).all(|part| parts.part(part).1 == if part < 9 { 0..98 } else { 98..196 }));
+    }
+
+    #[cfg(feature = "threads")]
+    #[test]
+    fn threads_get_as_many_columns_of_a_few_panels() {
+        let team = crate::team::Team::new(2);
+        let cx = Cx::detect().with_team(&team);
+        for (n, first) in [(96, 48), (160, 80), (128, 64), (112, 64), (64, 32)] {
+            let parts = Parts::new(&batches(false, 1, 25, n), cx, 2, (12, 32), 240).halved();
+            assert_eq!((0..2).map(|part| parts.part(part).2).collect::<vec::Vec<_>>(), [0..first, first..n], "{n}");
+        }
     }
 
     #[cfg(feature = "threads")]

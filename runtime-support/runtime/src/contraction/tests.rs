@@ -236,6 +236,45 @@ fn packed_rows_give_the_same_bits() {
     }
 }
 
+/// Products so large that threads divide rows, columns, and the halves of panels where there are few.
+#[cfg(feature = "threads")]
+#[test]
+fn divided_products_give_the_same_bits() {
+    let mut r = Random(0x5eed);
+    for (m, k, cols) in [(25, 1800, 96), (60, 190, 900), (9, 2100, 100), (50, 700, 288), (200, 96, 160), (221, 64, 96)]
+    {
+        let row = RowAxis { extent: m, a: k as isize, out: cols, residual: 0 };
+        let c = Contraction {
+            rows: [RowAxis::ONE, RowAxis::ONE, RowAxis::ONE, row],
+            depth: k,
+            cols,
+            panel: 32,
+            ..Contraction::NEW
+        };
+        let (a, w) = (r.floats(m * k), r.floats(k * cols));
+        let packed = pack_all(&c, &w);
+        let double = |mut tile: Tile<'_>| tile.rows().for_each(|(_, row)| row.iter_mut().for_each(|x| *x *= 2.0));
+        let epilogue = Epilogue { then: Some(&double), ..Epilogue::NONE };
+        for cx in Isa::ALL.into_iter().filter_map(Cx::with_isa) {
+            let mut want = vec![7.0; m * cols];
+            c.run(cx, a[..].src(), &packed, Dst::from_slice(&mut want), epilogue);
+            for (row, col) in [(0, 0), (m - 1, cols - 1), (m / 2, cols / 2 - 1), (m / 3, cols - 20)] {
+                let (sum, magnitude) = definition(&c, &a, &w, [0, 0], row, col);
+                assert!((f64::from(want[row * cols + col]) - 2.0 * sum).abs() <= 1e-5 * (magnitude + 1.0));
+            }
+            for threads in [2, 3] {
+                let team = crate::team::Team::new(threads);
+                let (cx, mut out) = (cx.with_team(&team), vec![8.0; m * cols]);
+                c.run(cx, a[..].src(), &packed, Dst::from_slice(&mut out), epilogue);
+                assert_eq!(want, out, "{threads} threads {:?} {m} {k} {cols}", cx.isa());
+                let (mut out, mut scratch) = (vec![9.0; m * cols], vec![f32::NAN; c.packed_rows_len_apart(threads)]);
+                c.run_packed(cx, a[..].src(), &packed, &mut scratch, Dst::from_slice(&mut out), epilogue);
+                assert_eq!(want, out, "packed, {threads} threads {:?} {m} {k} {cols}", cx.isa());
+            }
+        }
+    }
+}
+
 #[test]
 fn matrix_products_of_all_small_sizes() {
     let mut r = Random(77);

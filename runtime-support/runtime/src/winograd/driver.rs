@@ -321,7 +321,7 @@ impl<'a> Run<'a> {
             return (self.data.wrapping_add(i * depth), LINE);
         }
         let (first, i) = (floor_div_usize(i, BLOCK) * BLOCK, floor_mod_usize(i, BLOCK));
-        let rows = Tiles { rows: BLOCK.min(n - first), most: self.most }.around(i);
+        let rows = Tiles::new(BLOCK.min(n - first), self.most, 1).around(i);
         let at = (first + rows.start) * depth + (i - rows.start) * LINE;
         (self.data.wrapping_add(at), rows.len() * LINE)
     }
@@ -401,8 +401,8 @@ impl<'a> Run<'a> {
                 return job.panels(kernels::of(self.cx.isa()), (first, rows), 0..c.cols, None);
             }
             let at = data.wrapping_add(first * padded(c.depth));
-            let most = self.most;
-            PackedRows { job: &job, rows, first_row: first, at, k: 0..c.depth, most, direct: None }.all(self.sets);
+            let tiles = Tiles::new(rows.len(), self.most, 1);
+            PackedRows { job: &job, rows, first_row: first, at, k: 0..c.depth, tiles, direct: None }.all(self.sets);
         }
     }
 
