@@ -66,6 +66,24 @@ pub fn position(rank: i64) -> i32 {
     !(rank as i32)
 }
 
+/// The element with this rank; 0 for both zeros.
+#[inline(always)]
+pub fn element(rank: i64) -> f32 {
+    f32::from_bits(((rank >> 32) as i32).turned().cast_unsigned())
+}
+
+/// A rank from its halves, the lower one first.
+#[inline(always)]
+pub fn whole([low, high]: [i32; 2]) -> i64 {
+    i64::from(high) << 32 | i64::from(low.cast_unsigned())
+}
+
+/// The halves of a rank, where nothing that holds it is aligned.
+#[inline(always)]
+pub fn halves(rank: i64) -> [i32; 2] {
+    [rank as i32, (rank >> 32) as i32]
+}
+
 /// Sorts numbers by their upper halves, by one byte of them after the other; equal ones keep their order.
 #[inline]
 pub fn sort_by_upper_half(numbers: &mut [i64], spare: &mut [i64]) {

@@ -1,4 +1,5 @@
 //! The boxes of one class, best first, and the suppression of those that overlap kept ones.
+use super::super::rank::{element, halves, position, rank, whole};
 use super::batch::{Batch, LANES};
 use super::heap::{self, Entries};
 use super::overlap::{Corners, corner};
@@ -41,14 +42,14 @@ impl Rule {
     }
 }
 
-/// A queue of boxes with scores at the front of the slices, the kept boxes at their end, the first one last. The queue
-/// loses a box before one more is kept, so they never meet.
+/// A queue of boxes with scores at the front of the slice, the kept boxes at its end, the first one last. The queue loses a
+/// box before one more is kept, so they never meet.
 #[derive(Debug)]
 pub struct Candidates<'a> {
-    boxes: &'a mut [i32],
-    /// Number of kept boxes with which the scores have been compared.
-    compared: &'a mut [i32],
-    scores: &'a mut [f32],
+    /// Ranks in halves: of larger scores, and where these are equal of boxes with smaller numbers, they are greater.
+    ranks: &'a mut [[i32; 2]],
+    /// Number of kept boxes with which the score of a box has been compared, as bits.
+    compared: &'a mut [f32],
     waiting: usize,
     kept: usize,
 }
@@ -56,89 +57,91 @@ pub struct Candidates<'a> {
 #[derive(Clone, Copy)]
 struct Candidate {
     index: i32,
-    compared: i32,
     score: f32,
 }
 
-impl Entries for Candidates<'_> {
-    type Key = (f32, i32);
+impl Candidate {
+    #[inline]
+    fn rank(self) -> i64 {
+        rank(self.score, self.index, false)
+    }
 
     #[inline]
-    fn key(&self, at: usize) -> Self::Key {
-        match (self.scores.get(at), self.boxes.get(at)) {
-            (Some(score), Some(index)) => (-score, *index),
-            _ => (0.0, 0),
+    fn of(rank: i64) -> Self {
+        Candidate { index: position(rank), score: element(rank) }
+    }
+}
+
+impl Entries for Candidates<'_> {
+    type Entry = i64;
+
+    #[inline]
+    fn get(&self, at: usize) -> Option<i64> {
+        self.ranks.get(at).copied().map(whole)
+    }
+
+    #[inline]
+    fn set(&mut self, at: usize, rank: i64) {
+        if let Some(slot) = self.ranks.get_mut(at) {
+            *slot = halves(rank);
         }
     }
 
     #[inline]
-    fn swap(&mut self, a: usize, b: usize) {
-        heap::swap(self.boxes, a, b);
-        heap::swap(self.compared, a, b);
-        heap::swap(self.scores, a, b);
+    fn before(&self, a: i64, b: i64) -> bool {
+        a > b
     }
 }
 
 impl<'a> Candidates<'a> {
-    /// Room for as many boxes as `scores` has elements; `indices` has twice as many.
+    /// Room for as many boxes as `compared` has elements; `ranks` has twice as many.
     #[inline]
-    pub fn new(indices: &'a mut [i32], scores: &'a mut [f32]) -> Self {
-        let room = scores.len().min(indices.len() / 2);
-        let (boxes, compared) = indices.split_at_mut_checked(room).unwrap_or_default();
-        Candidates { boxes, compared, scores, waiting: 0, kept: 0 }
+    pub fn new(ranks: &'a mut [i32], compared: &'a mut [f32]) -> Self {
+        let ranks = ranks.as_chunks_mut().0;
+        let room = compared.len().min(ranks.len());
+        Candidates { ranks: ranks.get_mut(..room).unwrap_or_default(), compared, waiting: 0, kept: 0 }
     }
 
     /// Starts again with the boxes whose scores pass.
     #[inline]
     pub fn fill(&mut self, scores: impl Iterator<Item = f32>, pass: impl Fn(f32) -> bool) {
         (self.waiting, self.kept) = (0, 0);
-        for (index, score) in (0..).zip(scores).filter(|(_, score)| pass(*score)) {
-            if self.set(self.waiting, Candidate { index, compared: 0, score }) {
-                self.waiting += 1;
-            }
+        for (index, score) in (0..).zip(scores).take(self.ranks.len()) {
+            // Computed, not branched on: it is as good as random.
+            self.set(self.waiting, Candidate { index, score }.rank());
+            self.waiting += usize::from(pass(score));
         }
         heap::build(self, self.waiting, false);
     }
 
     #[inline]
-    fn set(&mut self, at: usize, candidate: Candidate) -> bool {
-        let slots = (self.boxes.get_mut(at), self.compared.get_mut(at), self.scores.get_mut(at));
-        let (Some(index), Some(compared), Some(score)) = slots else { return false };
-        (*index, *compared, *score) = (candidate.index, candidate.compared, candidate.score);
-        true
-    }
-
-    #[inline]
     fn pop(&mut self) -> Option<Candidate> {
-        let last = self.waiting.checked_sub(1)?;
-        let (index, compared, score) = (*self.boxes.first()?, *self.compared.first()?, *self.scores.first()?);
-        self.swap(0, last);
-        self.waiting = last;
-        heap::sink(self, 0, last, false);
-        Some(Candidate { index, compared, score })
+        let rank = heap::pop(self, self.waiting, false)?;
+        self.waiting -= 1;
+        Some(Candidate::of(rank))
     }
 
     #[inline]
     fn keep(&mut self, candidate: Candidate) {
-        if let Some(at) = self.boxes.len().checked_sub(self.kept + 1)
-            && self.set(at, candidate)
-        {
+        if let Some(at) = self.ranks.len().checked_sub(self.kept + 1) {
+            self.set(at, candidate.rank());
             self.kept += 1;
         }
     }
 
-    /// The kept boxes, the first one last.
+    /// The ranks of the kept boxes, the first one last.
     #[inline(always)]
-    fn kept_boxes(&self) -> &[i32] {
-        self.boxes.get(self.boxes.len() - self.kept..).unwrap_or(&[])
+    fn kept_ranks(&self) -> &[[i32; 2]] {
+        self.ranks.get(self.ranks.len() - self.kept..).unwrap_or(&[])
     }
 
     /// The kept boxes and their scores, in the order in which they were kept.
     #[inline]
     pub fn kept(&self) -> impl DoubleEndedIterator<Item = (usize, f32)> + ExactSizeIterator {
-        let start = self.boxes.len() - self.kept;
-        let (boxes, scores) = (self.boxes.get(start..).unwrap_or(&[]), self.scores.get(start..).unwrap_or(&[]));
-        boxes.iter().zip(scores).map(|(index, score)| (*index as usize, *score)).rev()
+        self.kept_ranks().iter().rev().map(|rank| {
+            let kept = Candidate::of(whole(*rank));
+            (kept.index as usize, kept.score)
+        })
     }
 
     /// Keeps the best boxes.
@@ -165,7 +168,7 @@ impl<'a> Candidates<'a> {
         let mut examined = 0;
         while self.kept < rule.keep && examined < rule.examine {
             let (mut batch, mut taken) = (Batch::new(), 0);
-            let mut candidates = [Candidate { index: 0, compared: 0, score: 0.0 }; LANES];
+            let mut candidates = [Candidate { index: 0, score: 0.0 }; LANES];
             for slot in candidates.iter_mut().take(rule.examine - examined) {
                 let Some(next) = self.pop() else { break };
                 batch.set(taken, corner(boxes, next.index as usize));
@@ -177,7 +180,11 @@ impl<'a> Candidates<'a> {
             examined += taken;
             Cx::detect().vectorize(
                 #[inline(always)]
-                || self.kept_boxes().iter().for_each(|at| batch.compare(corner(boxes, *at as usize), overlap)),
+                || {
+                    for rank in self.kept_ranks() {
+                        batch.compare(corner(boxes, position(whole(*rank)) as usize), overlap);
+                    }
+                },
             );
             for (lane, candidate) in candidates.iter().enumerate().take(taken) {
                 if self.kept == rule.keep {
@@ -203,6 +210,9 @@ impl<'a> Candidates<'a> {
         overlap: impl Fn(usize, usize) -> f32,
     ) {
         let (mut rule, mut examined) = (*rule, 0);
+        if rule.decay != 0.0 {
+            self.compared.fill(0.0);
+        }
         while self.kept < rule.keep && examined < rule.examine {
             let Some(next) = self.pop() else { return };
             examined += 1;
@@ -217,11 +227,11 @@ impl<'a> Candidates<'a> {
                     }
                 }
                 Some(score) if score > rule.score => {
-                    let at = self.waiting;
-                    if self.set(at, Candidate { compared: self.kept as i32, score, ..next }) {
-                        self.waiting += 1;
-                        heap::rise(self, at, false);
+                    if let Some(compared) = self.compared.get_mut(next.index as usize) {
+                        *compared = f32::from_bits(self.kept as u32);
                     }
+                    heap::rise(self, self.waiting, Candidate { score, ..next }.rank());
+                    self.waiting += 1;
                 }
                 _ => {}
             }
@@ -233,7 +243,8 @@ impl<'a> Candidates<'a> {
     #[inline]
     fn decayed(&self, candidate: Candidate, rule: &Rule, overlap: impl Fn(usize, usize) -> f32) -> Option<f32> {
         let mut score = candidate.score;
-        let fresh = self.kept.saturating_sub(candidate.compared as usize);
+        let compared = if rule.decay == 0.0 { None } else { self.compared.get(candidate.index as usize) };
+        let fresh = self.kept.saturating_sub(compared.map_or(0, |bits| bits.to_bits() as usize));
         for (index, _) in self.kept().rev().take(fresh) {
             let common = overlap(candidate.index as usize, index);
             if common > rule.overlap && !rule.only_decay {

@@ -1,69 +1,74 @@
 //! Heaps over entries in numbered places: queues, and sorting in place without other memory.
 
-/// Entries that can be compared and swapped. Keys are all different, so that every order is the only one.
+/// Entries that can be compared and moved. No two are equal, so that every order is the only one.
 pub trait Entries {
-    /// What entries are compared by.
-    type Key: PartialOrd;
-    /// The key of the entry at a place.
-    fn key(&self, at: usize) -> Self::Key;
-    /// Exchanges two entries.
-    fn swap(&mut self, a: usize, b: usize);
-
-    /// Whether the entry at `a` comes before the one at `b`: the smaller key, or with `last` the larger one.
-    #[inline]
-    fn before(&self, a: usize, b: usize, last: bool) -> bool {
-        if last { self.key(a) > self.key(b) } else { self.key(a) < self.key(b) }
-    }
+    /// An entry apart from its place.
+    type Entry: Copy;
+    /// The entry at a place.
+    fn get(&self, at: usize) -> Option<Self::Entry>;
+    /// Puts an entry into a place, if there is such a place.
+    fn set(&mut self, at: usize, entry: Self::Entry);
+    /// Whether an entry comes before another one.
+    fn before(&self, a: Self::Entry, b: Self::Entry) -> bool;
 }
 
-/// Exchanges two elements of a slice that has them.
-pub fn swap<T: Copy>(list: &mut [T], a: usize, b: usize) {
-    if let Ok([a, b]) = list.get_disjoint_mut([a, b]) {
-        core::mem::swap(a, b);
-    }
-}
-
-/// Makes the first `count` entries a heap: the one with the smallest key, or with `last` the largest, stands at place 0.
+/// Makes the first `count` entries a heap: the first of them, or with `last` the last one, stands at place 0.
 pub fn build<E: Entries>(entries: &mut E, count: usize, last: bool) {
     for at in (0..count / 2).rev() {
-        sink(entries, at, count, last);
+        if let Some(entry) = entries.get(at) {
+            sink(entries, (at, entry), count, last);
+        }
     }
 }
 
-/// Moves the entry at `at` down until the first `count` entries are a heap again.
-pub fn sink<E: Entries>(entries: &mut E, mut at: usize, count: usize, last: bool) {
-    loop {
-        let (left, right) = (2 * at + 1, 2 * at + 2);
-        if left >= count {
-            return;
+/// Moves an entry from `at` down, as far as it belongs, where the first `count` entries are a heap but for that place.
+#[inline]
+pub fn sink<E: Entries>(entries: &mut E, (mut at, entry): (usize, E::Entry), count: usize, last: bool) {
+    let before = |entries: &E, a, b| if last { entries.before(b, a) } else { entries.before(a, b) };
+    while let Some(left) = entries.get(2 * at + 1).filter(|_| 2 * at + 1 < count) {
+        let (mut child, mut next) = (2 * at + 1, left);
+        if let Some(right) = entries.get(child + 1).filter(|_| child + 1 < count) {
+            // Computed, not branched on: it is as good as random.
+            let is_right = before(entries, right, left);
+            child += usize::from(is_right);
+            next = if is_right { right } else { left };
         }
-        let child = if right < count && entries.before(right, left, last) { right } else { left };
-        if !entries.before(child, at, last) {
-            return;
+        if !before(entries, next, entry) {
+            break;
         }
-        entries.swap(child, at);
+        entries.set(at, next);
         at = child;
     }
+    entries.set(at, entry);
 }
 
-/// Moves the entry at `at` up until the entries before it are a heap with it.
-pub fn rise<E: Entries>(entries: &mut E, mut at: usize, last: bool) {
-    while at > 0 {
-        let parent = (at - 1) / 2;
-        if !entries.before(at, parent, last) {
-            return;
-        }
-        entries.swap(at, parent);
+/// Moves an entry from `at` up, as far as it belongs, where the entries before it are a heap.
+pub fn rise<E: Entries>(entries: &mut E, mut at: usize, entry: E::Entry) {
+    while let Some(parent) = at.checked_sub(1).map(|at| at / 2)
+        && let Some(above) = entries.get(parent)
+        && entries.before(entry, above)
+    {
+        entries.set(at, above);
         at = parent;
     }
+    entries.set(at, entry);
 }
 
-/// Sorts the first `count` entries by their keys.
+/// Takes the entry at place 0 out of a heap of so many; there is one less then.
+pub fn pop<E: Entries>(entries: &mut E, count: usize, last: bool) -> Option<E::Entry> {
+    let end = count.checked_sub(1)?;
+    let (first, moved) = (entries.get(0)?, entries.get(end)?);
+    sink(entries, (0, moved), end, last);
+    Some(first)
+}
+
+/// Sorts the first `count` entries.
 pub fn sort<E: Entries>(entries: &mut E, count: usize) {
     build(entries, count, true);
     for end in (1..count).rev() {
-        entries.swap(0, end);
-        sink(entries, 0, end, true);
+        if let Some(entry) = pop(entries, end + 1, true) {
+            entries.set(end, entry);
+        }
     }
 }
 
@@ -74,12 +79,15 @@ mod tests {
     struct Numbers([i32; 23]);
 
     impl Entries for Numbers {
-        type Key = i32;
-        fn key(&self, at: usize) -> i32 {
-            self.0[at]
+        type Entry = i32;
+        fn get(&self, at: usize) -> Option<i32> {
+            self.0.get(at).copied()
         }
-        fn swap(&mut self, a: usize, b: usize) {
-            swap(&mut self.0, a, b);
+        fn set(&mut self, at: usize, entry: i32) {
+            self.0[at] = entry;
+        }
+        fn before(&self, a: i32, b: i32) -> bool {
+            a < b
         }
     }
 
@@ -99,12 +107,12 @@ mod tests {
         let mut numbers = Numbers(core::array::from_fn(|i| (i as i32 * 31) % 23));
         build(&mut numbers, 10, false);
         for at in 10..23 {
-            rise(&mut numbers, at, false);
+            let entry = numbers.0[at];
+            rise(&mut numbers, at, entry);
         }
-        for (end, smallest) in (0..23).rev().zip(0..) {
-            assert_eq!(numbers.0[0], smallest);
-            numbers.swap(0, end);
-            sink(&mut numbers, 0, end, false);
+        for (count, smallest) in (1..=23).rev().zip(0..) {
+            assert_eq!(pop(&mut numbers, count, false), Some(smallest));
         }
+        assert_eq!(pop(&mut numbers, 0, false), None);
     }
 }

@@ -1,5 +1,6 @@
 //! Non-maximum suppression of the boxes of every class of every image.
 use super::super::Arguments;
+use super::super::rank::{element, halves, position, rank, whole};
 use super::candidates::{Candidates, Rule};
 use super::heap::{self, Entries};
 use super::limit;
@@ -52,8 +53,7 @@ pub fn non_max_suppression(arguments: Arguments<'_>) {
         }
     }
     if sorted {
-        let count = selected.count;
-        heap::sort(&mut selected, count);
+        selected.sort();
     }
     match arguments.sizes.first_mut() {
         Some(size) => *size = selected.count,
@@ -84,21 +84,94 @@ impl Selected<'_> {
         self.indices.iter_mut().skip(3 * self.count).for_each(|index| *index = -1);
         self.scores.iter_mut().skip(3 * self.count).for_each(|score| *score = -1.0);
     }
+
+    /// Sorts by score. Of equal ones the smaller image, class and box come first, as they do already, but where scores have
+    /// decayed to the same one.
+    #[inline]
+    fn sort(&mut self) {
+        let (rows, scored) = (self.indices.as_chunks_mut::<3>().0, self.scores.as_chunks_mut::<3>().0);
+        let (Some(rows), Some(scored)) = (rows.get_mut(..self.count), scored.get_mut(..self.count)) else { return };
+        rank_rows(scored);
+        arrange(rows, scored);
+        for end in 1..rows.len() {
+            for at in (0..end).rev() {
+                let same = scored.get(at).zip(scored.get(at + 1)).is_some_and(|(a, b)| a[2] == b[2]);
+                let Ok([first, second]) = rows.get_disjoint_mut([at, at + 1]) else { break };
+                if !same || *first < *second {
+                    break;
+                }
+                core::mem::swap(first, second);
+            }
+        }
+        // Both are in the other row as well.
+        for ([image, class, _], row) in scored.iter_mut().zip(rows) {
+            (*image, *class) = (row[0] as f32, row[1] as f32);
+        }
+    }
 }
 
-impl Entries for Selected<'_> {
-    type Key = (f32, [i64; 3]);
+/// Sorts rows by their scores, behind two other numbers; the first one is then the place, as bits, where a row has been.
+#[inline]
+fn rank_rows(rows: &mut [[f32; 3]]) {
+    let mut ranked = Ranked(rows);
+    let count = ranked.0.len();
+    for at in 0..count {
+        let rank = ranked.0.get(at).map_or(0, |row| rank(row[2], at as i32, false));
+        ranked.set(at, rank);
+    }
+    // Those of one class are sorted already.
+    let are_mixed = |at: usize| ranked.get(at).zip(ranked.get(at + 1)).is_some_and(|(a, b)| ranked.before(b, a));
+    if (0..count).any(are_mixed) {
+        heap::sort(&mut ranked, count);
+    }
+    for at in 0..count {
+        if let (Some(rank), Some([place, _, score])) = (ranked.get(at), ranked.0.get_mut(at)) {
+            (*place, *score) = (f32::from_bits(position(rank).cast_unsigned()), element(rank));
+        }
+    }
+}
+
+/// Rows that begin with the halves of a rank, as bits: the greatest score comes first, and the smallest place.
+struct Ranked<'a>(&'a mut [[f32; 3]]);
+
+impl Entries for Ranked<'_> {
+    type Entry = i64;
 
     #[inline]
-    fn key(&self, at: usize) -> Self::Key {
-        let (rows, scores) = (self.indices.as_chunks().0, self.scores.as_chunks::<3>().0);
-        (-scores.get(at).map_or(0.0, |row| row[2]), rows.get(at).copied().unwrap_or_default())
+    fn get(&self, at: usize) -> Option<i64> {
+        self.0.get(at).map(|[low, high, _]| whole([*low, *high].map(|half| half.to_bits().cast_signed())))
     }
 
     #[inline]
-    fn swap(&mut self, a: usize, b: usize) {
-        heap::swap(self.indices.as_chunks_mut::<3>().0, a, b);
-        heap::swap(self.scores.as_chunks_mut::<3>().0, a, b);
+    fn set(&mut self, at: usize, rank: i64) {
+        if let Some([low, high, _]) = self.0.get_mut(at) {
+            [*low, *high] = halves(rank).map(|half| f32::from_bits(half.cast_unsigned()));
+        }
+    }
+
+    #[inline]
+    fn before(&self, a: i64, b: i64) -> bool {
+        a > b
+    }
+}
+
+/// Moves every row to where its place is named; that place then names itself.
+#[inline]
+fn arrange(rows: &mut [[i64; 3]], places: &mut [[f32; 3]]) {
+    for start in 0..rows.len() {
+        let Some(first) = rows.get(start).copied() else { return };
+        let mut at = start;
+        while let Some([place, ..]) = places.get_mut(at) {
+            let from = core::mem::replace(place, f32::from_bits(at as u32)).to_bits() as usize;
+            let moved = if from == start { Some(first) } else { rows.get(from).copied() };
+            if let (Some(slot), Some(row)) = (rows.get_mut(at), moved) {
+                *slot = row;
+            }
+            if from == start {
+                break;
+            }
+            at = from;
+        }
     }
 }
 
@@ -157,5 +230,24 @@ mod tests {
         let expected = 0.6 * (-0.5f32 / 9.0 / 0.1).exp();
         assert!((scores[5] - expected).abs() < 1e-6, "{} {expected}", scores[5]);
         assert_eq!(run(&SCORES, 9, [0.3, 0.0, 0.1], [0, 1]).0, [4]);
+    }
+
+    #[test]
+    fn selected_boxes_are_sorted_by_score_then_image_class_and_box() {
+        extern crate std;
+        use std::vec::Vec;
+        for (count, values) in [(0, 1), (1, 1), (40, 5), (61, 1), (61, 1000)] {
+            let score = |i: usize| (i * 389 % 997 % values) as f32 / 10.0 - 0.2;
+            let mut want: Vec<(f32, [i64; 3])> =
+                (0..count).map(|i| (score(i), [i as i64 / 20, i as i64 % 20 / 7, (i * 11 % 7) as i64])).collect();
+            let mut indices: Vec<i64> = want.iter().flat_map(|(_, row)| *row).collect();
+            let mut scores: Vec<f32> =
+                want.iter().flat_map(|(score, row)| [row[0] as f32, row[1] as f32, *score]).collect();
+            Selected { indices: &mut indices, scores: &mut scores, count }.sort();
+            want.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
+            assert_eq!(indices, want.iter().flat_map(|(_, row)| *row).collect::<Vec<_>>(), "{count} {values}");
+            let rows = want.iter().flat_map(|(score, row)| [row[0] as f32, row[1] as f32, *score]);
+            assert_eq!(scores, rows.collect::<Vec<_>>(), "{count} {values}");
+        }
     }
 }

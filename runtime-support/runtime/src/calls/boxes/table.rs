@@ -45,24 +45,39 @@ pub struct Table<'a> {
     count: usize,
 }
 
+/// A row apart from its table.
+#[derive(Clone, Copy)]
+pub struct Row {
+    values: [f32; 6],
+    index: i64,
+    place: i32,
+}
+
 impl Entries for Table<'_> {
-    type Key = (f32, f32, i64, f32);
+    type Entry = Row;
 
     #[inline]
-    fn key(&self, at: usize) -> Self::Key {
+    fn get(&self, at: usize) -> Option<Row> {
         let at = self.start + at;
-        let [class, score, ..] = self.rows.get(at).copied().unwrap_or_default();
-        let index = self.indices.get(at).copied().unwrap_or(0);
-        let place = i64::from(self.places.get(at).copied().unwrap_or(0));
-        self.order.key(class, score, index, place)
+        let (values, index) = (*self.rows.get(at)?, *self.indices.get(at)?);
+        Some(Row { values, index, place: self.places.get(at).copied().unwrap_or(0) })
     }
 
     #[inline]
-    fn swap(&mut self, a: usize, b: usize) {
-        let (a, b) = (self.start + a, self.start + b);
-        heap::swap(self.rows, a, b);
-        heap::swap(self.indices, a, b);
-        heap::swap(self.places, a, b);
+    fn set(&mut self, at: usize, row: Row) {
+        let at = self.start + at;
+        if let (Some(values), Some(index)) = (self.rows.get_mut(at), self.indices.get_mut(at)) {
+            (*values, *index) = (row.values, row.index);
+        }
+        if let Some(place) = self.places.get_mut(at) {
+            *place = row.place;
+        }
+    }
+
+    #[inline]
+    fn before(&self, a: Row, b: Row) -> bool {
+        let key = |row: Row| self.order.key(row.values[0], row.values[1], row.index, i64::from(row.place));
+        key(a) < key(b)
     }
 }
 
@@ -91,26 +106,18 @@ impl<'a> Table<'a> {
     #[inline]
     pub fn offer(&mut self, most: usize, class: usize, score: f32, corners: Corners, index: i64) {
         let [a, b, c, d] = corners;
-        let row = [class as f32, score, a, b, c, d];
+        let row = Row { values: [class as f32, score, a, b, c, d], index, place: 0 };
         if self.count < most {
-            if self.set(self.count, row, index) {
+            if self.start + self.count < self.rows.len().min(self.indices.len()) {
+                self.set(self.count, row);
                 self.count += 1;
             }
             if self.count == most {
                 heap::build(self, self.count, true);
             }
-        } else if self.count > 0 && self.order.key(row[0], score, index, 0) < self.key(0) {
-            self.set(0, row, index);
-            heap::sink(self, 0, self.count, true);
+        } else if self.get(0).is_some_and(|worst| self.count > 0 && self.before(row, worst)) {
+            heap::sink(self, (0, row), self.count, true);
         }
-    }
-
-    #[inline]
-    fn set(&mut self, at: usize, row: [f32; 6], index: i64) -> bool {
-        let at = self.start + at;
-        let (Some(slot), Some(own)) = (self.rows.get_mut(at), self.indices.get_mut(at)) else { return false };
-        (*slot, *own) = (row, index);
-        true
     }
 
     /// Sorts the present image by score or by class, and starts the next one. How many rows it has.
