@@ -51,8 +51,8 @@ pub(super) unsafe fn run(
     let cx = parts::context(c, cx);
     let takes_lines = !epilogue.accumulate || epilogue.residual.is_none() && updates(c);
     let narrow = if takes_lines { Narrow::of(c, cx.isa()) } else { None };
-    // What stays together: tiles, or lines.
-    let unit = narrow.as_ref().map_or(tile, |narrow| narrow.line(c));
+    // What stays together: tiles, or lines or pieces of them.
+    let unit = narrow.as_ref().map_or(tile, |narrow| narrow.unit(c, cx.threads()));
     let block = if light { unit.saturating_mul(2) } else { most_rows(c).max(unit) };
     let wanted = if cx.threads() == 1 { 1 } else { wanted(c, cx, unit) };
     let parts = Parts::new(c, cx, wanted, (unit, c.panel), block).halved();

@@ -2,6 +2,7 @@
 use super::table::{step, valid_of_row};
 use super::{Bound, Contraction, RowAxis};
 use crate::math::{floor_div_usize, floor_mod_usize};
+use core::ops::Range;
 
 /// Most rows of a window.
 pub(crate) const MOST_TAPS: usize = 9;
@@ -131,5 +132,38 @@ impl Lines {
             }
         }
         found
+    }
+}
+
+/// Rows as pieces of lines of this length: lines, and which of their outputs.
+pub(super) fn pieces(rows: Range<usize>, length: usize) -> impl Iterator<Item = (Range<usize>, Range<usize>)> {
+    let mut at = rows.start;
+    core::iter::from_fn(move || {
+        let (line, output) = (floor_div_usize(at, length), floor_mod_usize(at, length));
+        let left = rows.end.checked_sub(at).filter(|left| *left > 0)?;
+        let (lines, outputs) = if output > 0 || left < length {
+            (line..line + 1, output..length.min(output + left))
+        } else {
+            (line..line + floor_div_usize(left, length), 0..length)
+        };
+        at += lines.len() * outputs.len();
+        Some((lines, outputs))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+    use super::*;
+    use std::vec::Vec;
+
+    #[test]
+    fn pieces_are_whole_lines_and_what_is_left() {
+        let all = |rows| pieces(rows, 10).collect::<Vec<_>>();
+        assert_eq!(all(0..30), [(0..3, 0..10)]);
+        assert_eq!(all(5..10), [(0..1, 5..10)]);
+        assert_eq!(all(12..16), [(1..2, 2..6)]);
+        assert_eq!(all(5..45), [(0..1, 5..10), (1..4, 0..10), (4..5, 0..5)]);
+        assert_eq!(all(7..7), []);
     }
 }

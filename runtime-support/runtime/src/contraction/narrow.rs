@@ -1,6 +1,8 @@
 //! Convolutions with no more columns than a wide vector holds, as of narrow groups: line by line, because tiles of so few
 //! products wait for the addresses of their rows, and most of these have taps in the padding.
 mod planes;
+#[cfg(test)]
+mod tests;
 
 use super::fold::{FoldKernel, Folded};
 use super::job::{Job, MOST_ROWS, offset};
@@ -13,7 +15,7 @@ use super::results::Results;
 use super::{Contraction, Then};
 use crate::cx::Cx;
 use crate::isa::Isa;
-use crate::math::{ceil_div_usize, floor_div_usize};
+use crate::math::{ceil_div_usize, floor_div_usize, floor_mod_usize};
 use core::mem::MaybeUninit;
 use core::ops::Range;
 use core::ptr::{null, null_mut};
@@ -26,6 +28,10 @@ pub(super) const MOST_TAPS: usize = 25;
 const MOST_OUTPUTS: usize = 64;
 /// Outputs of a kernel for which the window is copied, at most.
 const MOST_COPIED: usize = 16;
+/// Outputs of a piece of a line, at least: more than any kernel computes, and few are computed twice.
+const PIECE: usize = 64;
+/// Lines of each thread from which on they stay whole.
+const LINES: usize = 8;
 /// Lines whose addresses are tabled, for all batches.
 const TABLED: usize = 16;
 
@@ -104,11 +110,23 @@ impl Narrow {
     }
 
     /// Outputs of a line.
-    pub fn line(&self, c: &Contraction) -> usize {
+    fn line(&self, c: &Contraction) -> usize {
         self.lines.outputs(c)
     }
 
-    /// A range of parts, whose rows are whole lines.
+    /// Rows that stay together: a line, or a piece of it where there are fewer lines than so many threads need.
+    pub fn unit(&self, c: &Contraction, threads: usize) -> usize {
+        let length = self.line(c);
+        let lines = floor_div_usize(c.m(), length);
+        let divides = |pieces: usize| lines == 1 || floor_mod_usize(length, pieces) == 0;
+        let is_even = |pieces: usize| floor_mod_usize(lines.saturating_mul(pieces), threads) == 0;
+        let most = floor_div_usize(length, PIECE).min(threads);
+        let pieces =
+            if lines >= threads.saturating_mul(LINES) { None } else { (2..=most).find(|n| divides(*n) && is_even(*n)) };
+        ceil_div_usize(length, pieces.filter(|_| !is_even(1)).unwrap_or(1))
+    }
+
+    /// A range of parts, whose rows are whole lines or pieces of them.
     ///
     /// # Safety
     /// The descriptor fits all operands; where it accumulates, [`Job::updating`] can; the machine has the instruction set.
@@ -129,20 +147,22 @@ impl Narrow {
             let job = Job::new(c, batch, shared.a, shared.w, shared.out, &shared.epilogue).updating();
             // SAFETY: promised by the caller.
             let weights = unsafe { self.weights(c, job.w, &mut folded) };
-            let lines = floor_div_usize(rows.start, length)..floor_div_usize(rows.end, length);
-            let (kernel, copy) = match weights.kernel.kernel {
-                Kernel::Columns(kernel, copy) => (kernel, copy),
-                Kernel::Planes(kernel) => {
-                    // SAFETY: promised by the caller.
-                    unsafe { self.planes(&job, (kernel, &weights), &mut table, (lines, cx.is_back()), then) };
-                    continue;
+            for (lines, outputs) in line::pieces(rows, length) {
+                let (kernel, copy) = match weights.kernel.kernel {
+                    Kernel::Columns(kernel, copy) => (kernel, copy),
+                    Kernel::Planes(kernel) => {
+                        let lines = (lines, outputs, cx.is_back());
+                        // SAFETY: promised by the caller.
+                        unsafe { self.planes(&job, (kernel, &weights), &mut table, lines, then) };
+                        continue;
+                    }
+                };
+                for i in 0..lines.len() {
+                    let number = at(&lines, i);
+                    let line = (table.line(c, &self.lines, number), number * length, outputs.clone());
+                    // SAFETY: promised by the caller; pieces have outputs enough.
+                    unsafe { self.compute(&job, (kernel, copy, &weights), line, then) };
                 }
-            };
-            for i in 0..lines.len() {
-                let number = at(&lines, i);
-                let line = table.line(c, &self.lines, number);
-                // SAFETY: promised by the caller.
-                unsafe { self.compute(&job, (kernel, copy, &weights), (line, number * length), then) };
             }
         }
     }
@@ -194,38 +214,48 @@ impl Narrow {
     /// One line, then the closure on it where it lies.
     ///
     /// # Safety
-    /// As `parts`.
+    /// As `parts`; there are at least as many outputs as the kernel computes.
     unsafe fn compute(
         &self,
         job: &Job<'_>,
         (kernel, copy, weights): (NarrowKernel, NarrowCopy, &Weights),
-        (line, first_row): (&Line, usize),
+        (line, first_row, outputs): (&Line, usize, Range<usize>),
         then: Option<Then<'_>>,
     ) {
         let (mut args, rows) = (self.args(job, weights, line), weights.kernel.outputs);
-        let (mut done, mut old, extent) = (0, [MaybeUninit::uninit(); MOST_OUTPUTS * LINE], args.outputs);
-        let last = extent.saturating_sub(rows);
+        let (mut done, mut old, end) = (outputs.start, [MaybeUninit::uninit(); MOST_OUTPUTS * LINE], outputs.end);
+        let last = end.saturating_sub(rows);
         if job.in_place {
             // SAFETY: these are the rows of the last outputs.
-            unsafe { save(&args.to, last..extent, &mut old) };
+            unsafe { save(&args.to, last..end, &mut old) };
         }
-        while done < extent {
+        while done < end {
             // The last outputs overlap those before them, which are not residuals any more.
             let start = done.min(last);
             if job.in_place && start < done {
                 args.to.residual = old.as_ptr().cast::<f32>().wrapping_sub(start * args.to.cols);
                 args.to.residual_step = args.to.cols;
             }
-            (args.start, args.outputs) = (start, extent - start);
+            (args.start, args.outputs) = (start, end - start);
             // SAFETY: promised by the caller; there are as many outputs.
             unsafe { by_parts((kernel, copy), rows, &args) };
             done += rows;
         }
         if let Some(then) = then {
             // SAFETY: inside the result, which is borrowed.
-            unsafe { job.show(then, (first_row, 0), &args.to, extent) };
+            unsafe { show(job, &args.to, first_row, outputs, then) };
         }
     }
+}
+
+/// Shows the closure some outputs of a line, whose first row is this.
+///
+/// # Safety
+/// They are inside the result, which the caller borrows.
+unsafe fn show(job: &Job<'_>, to: &Results, first_row: usize, outputs: Range<usize>, then: Then<'_>) {
+    let to = Results { out: to.out.wrapping_add(outputs.start * to.out_step), ..*to };
+    // SAFETY: promised by the caller.
+    unsafe { job.show(then, (first_row + outputs.start, 0), &to, outputs.len()) };
 }
 
 /// What the copy of a line for kernels of `rows` outputs takes, as their products are counted.
@@ -289,168 +319,5 @@ unsafe fn save(to: &Results, rows: Range<usize>, old: &mut [MaybeUninit<f32>; MO
         let (from, at) = (to.out.wrapping_add(row * to.out_step), old.as_mut_ptr().wrapping_add(i * to.cols));
         // SAFETY: promised by the caller.
         unsafe { core::ptr::copy_nonoverlapping(from.cast_const().cast(), at, to.cols) };
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    extern crate std;
-    use super::super::tests::{Random, one_row};
-    use super::super::{Batch, Bound, Epilogue, RowAxis, Tap, Tile, packed_len};
-    use super::*;
-    use crate::view::{View, ViewMut};
-    use std::vec;
-
-    /// Groups of a convolution over an image of h x w pixels.
-    fn convolution(r: &mut Random, image: (usize, usize, usize)) -> Contraction {
-        let (channels, size) =
-            (([1, 3, 4, 8, 11, 16, 24, 40][r.below(8)], 1 + r.below(16)), [1 + r.below(4), 2 + r.below(7)]);
-        of_size(r, image, channels, size)
-    }
-
-    /// The same of these channels and columns, and a window of this size.
-    fn of_size(
-        r: &mut Random,
-        (groups, h, w): (usize, usize, usize),
-        (depth, cols): (usize, usize),
-        size: [usize; 2],
-    ) -> Contraction {
-        let (stride, pad) = (1 + r.below(2), [r.below(3), r.below(4)]);
-        let out = |i: usize, n: usize| (n + 2 * pad[i]).saturating_sub(size[i]) / stride + 1;
-        let (pixel, width) = (groups * depth, groups * cols);
-        let (line, columns) = (w * pixel, out(1, w));
-        let bound = |i: usize, limit: usize| {
-            let (row, tap) = (i as u8, i as u8 + 2);
-            Bound { row, tap, stride: stride as isize, dilation: 1, offset: -(pad[i] as isize), limit }
-        };
-        let row = |extent, a: usize, out| RowAxis { extent, a: (a * stride) as isize, out, residual: out };
-        let group = Batch { w: packed_len(cols, size[0] * size[1] * depth, 32), extent: groups, ..Batch::ONE };
-        Contraction {
-            batches: [Batch::ONE, Batch { a: depth as isize, out: cols, residual: cols, bias: cols, ..group }],
-            rows: [row(out(0, h), line, columns * width), row(columns, pixel, width), RowAxis::ONE, RowAxis::ONE],
-            taps: [
-                Tap::ONE,
-                Tap::ONE,
-                Tap { extent: size[0], a: line as isize },
-                Tap { extent: size[1], a: pixel as isize },
-            ],
-            bounds: [bound(0, h), bound(1, w), Bound::NONE],
-            a_offset: -((pad[0] * line + pad[1] * pixel) as isize),
-            depth,
-            cols,
-            ..Contraction::NEW
-        }
-    }
-
-    /// The convolution in groups of `width`, merged to groups of sixteen, is that in single rows, whose sums have another order.
-    #[test]
-    fn groups_have_the_numbers_of_single_rows() {
-        let (mut r, mut folded) = (Random(0x6e0b_0075), 0);
-        for case in 0..40 {
-            let (groups, h, w, width) = (1 + r.below(3), 1 + r.below(7), 3 + r.below(40), [2, 4, 8][case % 3]);
-            let rows = 1 + r.below(3);
-            let c = of_size(&mut r, (groups, h, w), (LINE, LINE), [rows, 3]);
-            let (m, n) = (c.m(), groups * LINE);
-            let (a, mut weights) = (r.floats(h * w * n), r.floats(groups * c.batches[1].w));
-            for (i, weight) in weights.iter_mut().enumerate() {
-                *weight *= f32::from(u8::from(i / LINE % LINE / width == i % LINE / width));
-            }
-            let bias = r.floats(n);
-            for cx in Isa::ALL.into_iter().filter_map(Cx::with_isa) {
-                folded += usize::from(Narrow::of(&c, cx.isa()).is_some_and(|narrow| narrow.groups.is_some()));
-                let (mut got, mut want) = (vec![0.0; m * n], vec![0.0; m * n]);
-                let epilogue = Epilogue { bias: (case % 2 == 0).then_some(&bias[..]), ..Epilogue::NONE };
-                c.run(cx, a[..].src(), &weights, got[..].dst(), epilogue);
-                for (i, row) in want.chunks_exact_mut(n).enumerate() {
-                    let (y, x) = (i / c.rows[1].extent, i % c.rows[1].extent);
-                    one_row(&c, y, x).run(cx, a[..].src(), &weights, row.dst(), epilogue);
-                }
-                for (got, want) in got.iter().zip(&want) {
-                    assert!((got - want).abs() < 1e-5, "{got} {want} {c:?} {:?}", cx.isa());
-                }
-                #[cfg(feature = "threads")]
-                {
-                    let (team, mut again) = (crate::team::Team::new(2), vec![0.0; m * n]);
-                    c.run(cx.with_team(&team), a[..].src(), &weights, again[..].dst(), epilogue);
-                    assert_eq!(again, got);
-                }
-            }
-        }
-        assert!(folded > 20 || Cx::with_isa(Isa::Avx2).is_none(), "{folded}");
-    }
-
-    #[test]
-    fn lines_have_the_bits_of_single_rows_on_every_isa_and_team() {
-        let (mut r, mut narrow, mut planar) = (Random(0x0a44_0775), 0, [0; 2]);
-        for case in 0..140 {
-            let (groups, h, w) = (1 + r.below(3), 1 + r.below(7), 3 + r.below(if case < 60 { 40 } else { 140 }));
-            let c = match case {
-                // Long lines of few columns are for kernels of planes.
-                60.. => {
-                    let size = [1 + r.below(4), 2 + r.below(7)];
-                    let cols = 1 + r.below(5);
-                    of_size(&mut r, (groups, h, w), (16, cols), size)
-                }
-                _ => convolution(&mut r, (groups, h, w)),
-            };
-            let (m, n) = (c.m(), groups * c.cols);
-            let (mut a, mut weights) = (r.floats(h * w * groups * c.depth), r.floats(groups * c.batches[1].w));
-            if Narrow::of(&c, Isa::Avx512).is_some_and(|narrow| matches!(narrow.whole.kernel, Kernel::Planes(_))) {
-                // Kernels of planes sum in another order: these sums are exact.
-                a.iter_mut().chain(&mut weights).for_each(|x| *x = (*x * 8.0).round() / 8.0);
-                planar[c.rows[1].a as usize / c.taps[3].a as usize - 1] += 1;
-            }
-            let (bias, residual) = (r.floats(n), r.floats(m * n));
-            let closure = |mut tile: Tile<'_>| {
-                let first = tile.first_col;
-                for (i, row) in tile.rows() {
-                    row.iter_mut().enumerate().for_each(|(j, x)| *x = *x * 2.0 + (i + first + j) as f32);
-                }
-            };
-            let shown = case % 5 < 2;
-            for cx in Isa::ALL.into_iter().filter_map(Cx::with_isa) {
-                narrow += usize::from(Narrow::of(&c, cx.isa()).is_some());
-                let epilogue = |at: usize| Epilogue {
-                    bias: (case % 3 != 0).then_some(&bias[..]),
-                    residual: (case % 4 == 0).then(|| residual[at * n..].src()),
-                    clamp: (case % 2 == 0).then_some((-0.5, 0.5)),
-                    ..Epilogue::NONE
-                };
-                let (mut got, mut want) = (vec![0.0; m * n], vec![0.0; m * n]);
-                let whole = Epilogue { then: if shown { Some(&closure) } else { None }, ..epilogue(0) };
-                c.run(cx, a[..].src(), &weights, got[..].dst(), whole);
-                for (i, row) in want.chunks_exact_mut(n).enumerate() {
-                    let (y, x) = (i / c.rows[1].extent, i % c.rows[1].extent);
-                    one_row(&c, y, x).run(cx, a[..].src(), &weights, row.dst(), epilogue(i));
-                    if shown {
-                        row.iter_mut().enumerate().for_each(|(j, x)| *x = *x * 2.0 + (i + j % c.cols) as f32);
-                    }
-                }
-                assert_eq!(got, want, "{c:?} {:?}", cx.isa());
-                if whole.residual.is_some() {
-                    // The same residual, which the result replaces.
-                    got.copy_from_slice(&residual);
-                    let update = Epilogue { residual: None, accumulate: true, ..whole };
-                    c.run(cx, a[..].src(), &weights, got[..].dst(), update);
-                    assert_eq!(got, want, "{c:?} {:?} in place", cx.isa());
-                }
-                for iteration in [0, 1] {
-                    let mut again = vec![0.0; m * n];
-                    c.run(cx.in_iteration(iteration), a[..].src(), &weights, again[..].dst(), whole);
-                    assert_eq!(again, want, "{:?}", cx.isa());
-                    #[cfg(feature = "threads")]
-                    {
-                        let team = crate::team::Team::new(2 + case % 3);
-                        let cx = cx.in_iteration(iteration).with_team(&team);
-                        c.run(cx, a[..].src(), &weights, again[..].dst(), whole);
-                        assert_eq!(again, want, "{:?}", cx.isa());
-                    }
-                }
-            }
-        }
-        assert!(
-            narrow > 20 && planar.iter().all(|cases| *cases > 10) || Isa::detect() != Isa::Avx512,
-            "{narrow} {planar:?}"
-        );
     }
 }

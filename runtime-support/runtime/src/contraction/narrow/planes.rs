@@ -3,7 +3,7 @@ use super::super::held::{Held, pitch, places};
 use super::super::job::Job;
 use super::super::kernel::LINE;
 use super::super::planar_kernel::PlanarKernel;
-use super::{Contraction, Narrow, TABLED, Table, Then, Weights};
+use super::{Contraction, Narrow, TABLED, Table, Then, Weights, show};
 use crate::math::{ceil_div_usize, floor_div_usize};
 use core::ops::Range;
 
@@ -15,7 +15,7 @@ impl Narrow {
         if all > places(pitch(outputs, window, stride), stride, c.depth) { 0 } else { all }
     }
 
-    /// Lines, from the last one on if they go back; the closure sees them where they lie.
+    /// Lines, or a part of them, from the last one on if they go back; the closure sees them where they lie.
     ///
     /// # Safety
     /// As `parts`.
@@ -26,10 +26,11 @@ impl Narrow {
         job: &Job<'_>,
         (kernel, weights): (PlanarKernel, &Weights),
         table: &mut Table,
-        (lines, is_back): (Range<usize>, bool),
+        (lines, part, is_back): (Range<usize>, Range<usize>, bool),
         then: Option<Then<'_>>,
     ) {
         let (length, outputs, mut left) = (self.line(job.c), weights.kernel.outputs, lines);
+        let last = part.end.saturating_sub(outputs).max(part.start);
         let mut held = Held::new(self.places(job.c, outputs));
         while !left.is_empty() {
             // Lines with one table.
@@ -39,17 +40,17 @@ impl Narrow {
             };
             let some = some.start.max(left.start)..some.end.min(left.end);
             left = if is_back { left.start..some.start } else { some.end..left.end };
-            let mut done = 0;
-            while done < length {
+            let mut done = part.start;
+            while done < part.end {
                 // The last outputs overlap those before them, which must still be residuals.
-                let start = if job.in_place { done } else { done.min(length.saturating_sub(outputs)) };
-                if length > outputs {
+                let start = if job.in_place { done } else { done.min(last) };
+                if part.len() > outputs {
                     held.forget();
                 }
                 for i in 0..some.len() {
                     let number = if is_back { some.end - 1 - i } else { some.start + i };
                     let mut args = self.args(job, weights, table.line(job.c, &self.lines, number));
-                    (args.start, args.outputs) = (start, length - start);
+                    (args.start, args.outputs) = (start, part.end - start);
                     // SAFETY: promised by the caller; lines have the same data.
                     unsafe { kernel(&args, &mut held) };
                 }
@@ -59,7 +60,7 @@ impl Narrow {
                 for number in some {
                     let args = self.args(job, weights, table.line(job.c, &self.lines, number));
                     // SAFETY: inside the result, which is borrowed.
-                    unsafe { job.show(then, (number * length, 0), &args.to, length) };
+                    unsafe { show(job, &args.to, number * length, part.clone(), then) };
                 }
             }
         }
