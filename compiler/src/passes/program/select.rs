@@ -27,6 +27,10 @@ pub(super) const MAX_BOUNDS: usize = 3;
 const HOST_PANEL: usize = 32;
 const SCALAR_PANEL: usize = 4;
 
+/// Most columns of a product of one row that loops compute, and least products of a sum.
+const NARROW: i64 = 24;
+const LONG: i64 = 256;
+
 /// Selects kernels and packs their constant weights.
 pub fn select_kernels(program: &mut Program, options: &Options, _: &mut Diagnostics) {
     if options.kernels == Kernels::Reference {
@@ -105,6 +109,9 @@ fn described(program: &Program, mut kernel: Kernel, vectors: bool) -> Option<Con
     if !fits(&description) || !columns_are_contiguous(&description) || packing_is_dear(program, &kernel, &description) {
         return None;
     }
+    if vectors && is_long_and_narrow(program, &kernel, &description) {
+        return None;
+    }
     kernel.epilogue = epilogue::find(program, &kernel, &description, vectors);
     let form = winograd::form(program, &kernel, &description);
     Some(Contraction { kernel, description, form, rearranged: None })
@@ -155,6 +162,20 @@ impl Contraction {
 fn packing_is_dear(program: &Program, kernel: &Kernel, description: &Description) -> bool {
     let KernelKind::Contraction { weights, .. } = &kernel.kind else { return false };
     are_computed(program, kernel, *weights) && description.rows.iter().all(|axis| axis.extent.is(1))
+}
+
+/// A row times weights of few columns, whose lines lie one after the other: a kernel would have one or two sums, each product of
+/// which waits for the one before, and padding for columns. Loops add a line with vectors, and threads share the lines.
+fn is_long_and_narrow(program: &Program, kernel: &Kernel, description: &Description) -> bool {
+    let KernelKind::Contraction { weights, .. } = &kernel.kind else { return false };
+    let columns = description.columns.iter().map(|axis| axis.extent.as_const()).product::<Option<i64>>();
+    let others = [&description.batches, &description.rows, &description.taps].into_iter().flatten();
+    let depth = description.depth.as_ref().filter(|depth| depth.strides.weights.is(1));
+    let element = kernel.buffer_of(*weights).map(|buffer| program.buffer(buffer).element);
+    columns.is_some_and(|columns| columns <= NARROW)
+        && others.map(|axis| &axis.extent).all(|extent| extent.is(1))
+        && depth.is_some_and(|depth| depth.extent.range().min >= LONG)
+        && element == Some(ElementType::F32)
 }
 
 fn are_computed(program: &Program, kernel: &Kernel, weights: Node) -> bool {
