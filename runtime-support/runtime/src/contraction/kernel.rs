@@ -14,6 +14,8 @@ use core::mem::MaybeUninit;
 const ZEROS: usize = if cfg!(target_pointer_width = "64") { 256 } else { 32 };
 /// Weight rows that are fetched ahead: panels stream from the outer caches or from memory.
 pub(super) const AHEAD: usize = 16;
+/// Least rows of a tile that leaves out those in the padding.
+const LEAVES_OUT: usize = 7;
 /// Lanes with which kernels write tiles with missing columns themselves: where vectors are wide, such tiles are common.
 const IN_PART: usize = 8;
 /// Floats of a cache line.
@@ -140,12 +142,12 @@ fn split(c: &Contraction, rows: &[Row], outside: u32) -> [Segment; MOST_SEGMENTS
     segments
 }
 
-/// One product per output: element d of every row times one weight row.
+/// One product per output: element d of every row, but for some first and last ones, times one weight row.
 ///
 /// # Safety
-/// Element d of all rows and the weight row are valid.
+/// Element d of these rows and the weight row are valid.
 #[inline(always)]
-unsafe fn multiply<S: Simd, const MR: usize, const NV: usize>(
+unsafe fn multiply<S: Simd, const MR: usize, const NV: usize, const FIRST: usize, const LAST: usize>(
     s: S,
     acc: &mut [[S::F32; NV]; MR],
     rows: &[*const f32; MR],
@@ -166,7 +168,7 @@ unsafe fn multiply<S: Simd, const MR: usize, const NV: usize>(
             }
             for v in 0..NV {
                 let column = s.load(w.add(v * S::LANES));
-                for i in 0..MR {
+                for i in FIRST..MR - LAST {
                     acc[i][v] = s.mul_add(x[i], column, acc[i][v]);
                 }
             }
@@ -175,7 +177,7 @@ unsafe fn multiply<S: Simd, const MR: usize, const NV: usize>(
             for (v, column) in columns.iter_mut().enumerate() {
                 *column = s.load(w.add(v * S::LANES));
             }
-            for i in 0..MR {
+            for i in FIRST..MR - LAST {
                 let x = s.splat(*rows[i].add(d));
                 for v in 0..NV {
                     acc[i][v] = s.mul_add(x, columns[v], acc[i][v]);
@@ -185,13 +187,13 @@ unsafe fn multiply<S: Simd, const MR: usize, const NV: usize>(
     }
 }
 
-/// Accumulates `len` products per output: rows of the left operand times consecutive weight rows. Returns the next weights
-/// and the next line to fetch.
+/// Accumulates `len` products per output, but for some first and last rows: rows of the left operand times consecutive weight
+/// rows. Returns the next weights and the next line to fetch.
 ///
 /// # Safety
-/// `len` elements at each pointer and `len` weight rows are valid.
+/// `len` elements at the pointers of these rows and `len` weight rows are valid.
 #[inline(always)]
-unsafe fn accumulate<S: Simd, const MR: usize, const NV: usize>(
+unsafe fn accumulate<S: Simd, const MR: usize, const NV: usize, const FIRST: usize, const LAST: usize>(
     s: S,
     acc: &mut [[S::F32; NV]; MR],
     rows: &[*const f32; MR],
@@ -210,8 +212,8 @@ unsafe fn accumulate<S: Simd, const MR: usize, const NV: usize>(
                     s.prefetch_far(next);
                     s.prefetch_far(next.wrapping_add(LINE));
                 }
-                multiply::<S, MR, NV>(s, acc, rows, d, w, w_stride);
-                multiply::<S, MR, NV>(s, acc, rows, d + 1, w.add(w_stride), w_stride);
+                multiply::<S, MR, NV, FIRST, LAST>(s, acc, rows, d, w, w_stride);
+                multiply::<S, MR, NV, FIRST, LAST>(s, acc, rows, d + 1, w.add(w_stride), w_stride);
                 (w, next, d) = (w.add(2 * w_stride), next.wrapping_add(2 * LINE), d + 2);
             }
         }
@@ -219,17 +221,48 @@ unsafe fn accumulate<S: Simd, const MR: usize, const NV: usize>(
         if S::LANES == 8 {
             while d + 3 < len {
                 for i in 0..4 {
-                    multiply::<S, MR, NV>(s, acc, rows, d + i, w.add(i * w_stride), w_stride);
+                    multiply::<S, MR, NV, FIRST, LAST>(s, acc, rows, d + i, w.add(i * w_stride), w_stride);
                 }
                 (w, d) = (w.add(4 * w_stride), d + 4);
             }
         }
         while d < len {
-            multiply::<S, MR, NV>(s, acc, rows, d, w, w_stride);
+            multiply::<S, MR, NV, FIRST, LAST>(s, acc, rows, d, w, w_stride);
             (w, d) = (w.add(w_stride), d + 1);
         }
     }
     (w, next)
+}
+
+/// The same for the rows in a mask: where the first or the last ones are in the padding, about as many are left out.
+///
+/// # Safety
+/// As [`accumulate`]; the pointers of other rows are those of as many zeros.
+#[inline(always)]
+unsafe fn accumulate_of<S: Simd, const MR: usize, const NV: usize>(
+    s: S,
+    acc: &mut [[S::F32; NV]; MR],
+    (mask, rows): (u32, &[*const f32; MR]),
+    len: usize,
+    w: (*const f32, *const f32),
+    w_stride: usize,
+) -> (*const f32, *const f32) {
+    let (first, last) = (mask.trailing_zeros(), (mask << (32 - MR)).leading_zeros());
+    // SAFETY: promised by the caller; what is left out are zeros.
+    unsafe {
+        if S::LANES >= 16 && NV == 2 && MR >= LEAVES_OUT {
+            match (first, last) {
+                (0, 0) => {}
+                (4.., _) => return accumulate::<S, MR, NV, 4, 0>(s, acc, rows, len, w, w_stride),
+                (_, 4..) => return accumulate::<S, MR, NV, 0, 4>(s, acc, rows, len, w, w_stride),
+                (2.., _) => return accumulate::<S, MR, NV, 2, 0>(s, acc, rows, len, w, w_stride),
+                (_, 2..) => return accumulate::<S, MR, NV, 0, 2>(s, acc, rows, len, w, w_stride),
+                (1, _) => return accumulate::<S, MR, NV, 1, 0>(s, acc, rows, len, w, w_stride),
+                (_, 1) => return accumulate::<S, MR, NV, 0, 1>(s, acc, rows, len, w, w_stride),
+            }
+        }
+        accumulate::<S, MR, NV, 0, 0>(s, acc, rows, len, w, w_stride)
+    }
 }
 
 /// One group of taps that differ only in the last axis, at offset `at`; rows not in `outer` are in the padding.
@@ -272,7 +305,7 @@ unsafe fn taps<S: Simd, const MR: usize, const NV: usize>(
                 });
                 // SAFETY: rows in the mask are inside the operand, as checked by `Contraction::fits`; the others read
                 // at most ZEROS zeros.
-                w = unsafe { accumulate::<S, MR, NV>(s, acc, &starts, len, w, args.w_stride) };
+                w = unsafe { accumulate_of::<S, MR, NV>(s, acc, (mask, &starts), len, w, args.w_stride) };
                 done += len;
             }
             at = at.wrapping_add(step);
