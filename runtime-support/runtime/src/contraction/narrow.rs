@@ -114,16 +114,19 @@ impl Narrow {
         self.lines.outputs(c)
     }
 
-    /// Rows that stay together: a line, or a piece of it where there are fewer lines than so many threads need.
+    /// Rows that stay together: a line, or a piece of it where so many threads would not get as many lines each. The last piece
+    /// of the only line may be shorter.
     pub fn unit(&self, c: &Contraction, threads: usize) -> usize {
         let length = self.line(c);
         let lines = floor_div_usize(c.m(), length);
-        let divides = |pieces: usize| lines == 1 || floor_mod_usize(length, pieces) == 0;
         let is_even = |pieces: usize| floor_mod_usize(lines.saturating_mul(pieces), threads) == 0;
+        if lines >= threads.saturating_mul(LINES) || is_even(1) {
+            return length;
+        }
         let most = floor_div_usize(length, PIECE).min(threads);
-        let pieces =
-            if lines >= threads.saturating_mul(LINES) { None } else { (2..=most).find(|n| divides(*n) && is_even(*n)) };
-        ceil_div_usize(length, pieces.filter(|_| !is_even(1)).unwrap_or(1))
+        let mut units = (2..=most).filter(|pieces| is_even(*pieces)).map(|pieces| ceil_div_usize(length, pieces));
+        let last = |unit: usize| floor_mod_usize(length, unit);
+        units.find(|unit| last(*unit) == 0 || lines == 1 && last(*unit) >= MOST_COPIED).unwrap_or(length)
     }
 
     /// A range of parts, whose rows are whole lines or pieces of them.

@@ -165,7 +165,7 @@ fn lines_have_the_bits_of_single_rows_on_every_isa_and_team() {
 fn pieces_of_lines_have_the_bits_of_lines() {
     let (mut r, mut pieces) = (Random(0x91ec), 0);
     for (case, (h, w, cols)) in
-        [(1, 700, 10), (1, 701, 4), (3, 340, 12), (1, 130, 16), (3, 512, 3)].into_iter().enumerate()
+        [(1, 700, 10), (1, 701, 4), (3, 340, 12), (1, 130, 16), (3, 512, 3), (1, 1100, 7)].into_iter().enumerate()
     {
         let c = of_size(&mut r, (1, h, w), (64, cols), [1, 15]);
         let (m, n) = (c.m(), cols);
@@ -181,7 +181,7 @@ fn pieces_of_lines_have_the_bits_of_lines() {
         for cx in Isa::ALL.into_iter().filter_map(Cx::with_isa) {
             let mut want = residual.clone();
             c.run(cx, a[..].src(), &weights, want[..].dst(), epilogue);
-            for threads in [2, 3, 4] {
+            for threads in [2, 3, 4, 17] {
                 let narrow = Narrow::of(&c, cx.isa());
                 pieces += usize::from(narrow.is_some_and(|narrow| narrow.unit(&c, threads) < c.rows[1].extent));
                 let team = crate::team::Team::new(threads);
