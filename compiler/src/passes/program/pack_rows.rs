@@ -73,7 +73,8 @@ fn sizes(description: &Description) -> Option<(usize, usize, usize)> {
     let gains = k >= LONG && cols >= COLUMNS
         || k >= VERY_LONG && cols >= FEW_COLUMNS
         || k >= MEDIUM && cols >= MANY_COLUMNS && wide;
-    if !gains || depth < RUN || m < ROWS {
+    // Tiles of rows where they lie leave out what is in the padding.
+    if !gains || depth < RUN || m < ROWS || !description.bounds.is_empty() {
         return None;
     }
     Some((usize::try_from(m).ok()?, usize::try_from(k).ok()?, usize::try_from(cols).ok()?))
