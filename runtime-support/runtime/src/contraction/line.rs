@@ -135,19 +135,19 @@ impl Lines {
     }
 }
 
-/// Rows as pieces of lines of this length: lines, and which of their outputs.
-pub(super) fn pieces(rows: Range<usize>, length: usize) -> impl Iterator<Item = (Range<usize>, Range<usize>)> {
-    let mut at = rows.start;
+/// Numbers as pieces of lines of this length: lines, and what of each of them.
+pub(crate) fn pieces(numbers: Range<usize>, length: usize) -> impl Iterator<Item = (Range<usize>, Range<usize>)> {
+    let mut at = numbers.start;
     core::iter::from_fn(move || {
-        let (line, output) = (floor_div_usize(at, length), floor_mod_usize(at, length));
-        let left = rows.end.checked_sub(at).filter(|left| *left > 0)?;
-        let (lines, outputs) = if output > 0 || left < length {
-            (line..line + 1, output..length.min(output + left))
+        let (line, first) = (floor_div_usize(at, length), floor_mod_usize(at, length));
+        let left = numbers.end.checked_sub(at).filter(|left| *left > 0)?;
+        let (lines, part) = if first > 0 || left < length {
+            (line..line + 1, first..length.min(first + left))
         } else {
             (line..line + floor_div_usize(left, length), 0..length)
         };
-        at += lines.len() * outputs.len();
-        Some((lines, outputs))
+        at += lines.len() * part.len();
+        Some((lines, part))
     })
 }
 

@@ -1,6 +1,8 @@
 //! Products whose left operand is packed first: blocks of rows, passes over k, panels, tiles.
 use super::job::{Job, MOST_ROWS, Place, updates};
 use super::kernel::{Args, Kernels, LINE};
+#[cfg(feature = "threads")]
+use super::line::pieces;
 use super::pack::panel_width;
 use super::packed_kernel::{PackedSet, PackedTile};
 use super::parts;
@@ -252,17 +254,7 @@ impl PackedRows<'_> {
     /// As `multiply`.
     #[cfg(feature = "threads")]
     unsafe fn stretch(&self, sets: &[&PackedSet], products: Range<usize>, then: Option<Then<'_>>) {
-        let count = self.tiles.count;
-        let mut at = products.start;
-        while at < products.end {
-            let (panel, tile) = (floor_div_usize(at, count), floor_mod_usize(at, count));
-            let left = products.end - at;
-            let (tiles, panels) = if tile > 0 || left < count {
-                (tile..count.min(tile + left), panel..panel + 1)
-            } else {
-                (0..count, panel..panel + floor_div_usize(left, count))
-            };
-            at += tiles.len() * panels.len();
+        for (panels, tiles) in pieces(products, self.tiles.count) {
             // SAFETY: promised by the caller.
             unsafe { self.panels(sets, tiles, panels, then) };
         }
