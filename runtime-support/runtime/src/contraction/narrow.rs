@@ -28,6 +28,9 @@ pub(super) const MOST_TAPS: usize = 25;
 const MOST_OUTPUTS: usize = 64;
 /// Outputs of a kernel for which the window is copied, at most.
 const MOST_COPIED: usize = 16;
+/// Floats that are copied at once where the window has several rows: a quarter of the first-level cache, through which the
+/// weights stream meanwhile.
+const PART: usize = 2048;
 /// Outputs of a piece of a line, at least: more than any kernel computes, and few are computed twice.
 const PIECE: usize = 64;
 /// Lines of each thread from which on they stay whole.
@@ -307,9 +310,9 @@ unsafe fn by_parts((kernel, copy): (NarrowKernel, NarrowCopy), outputs: usize, a
     }
 }
 
-/// Rows of the window that are copied at once, in parts of equal size if there is no room for all.
+/// Rows of the window that are copied at once, in parts of equal size, but a row at least.
 fn together(taps: usize, row: usize) -> usize {
-    let parts = ceil_div_usize(taps.saturating_mul(row), COPY).max(1);
+    let parts = ceil_div_usize(taps.saturating_mul(row), PART).max(1);
     ceil_div_usize(taps, parts).min(floor_div_usize(COPY, row.max(1)))
 }
 

@@ -258,18 +258,43 @@ unsafe fn products<S: Simd, const STRIDE: usize, const MR: usize>(
     w: *const f32,
     len: usize,
 ) -> *const f32 {
-    let mut w = w;
-    for d in 0..len {
-        // SAFETY: promised by the caller.
-        unsafe {
-            let weights = s.load(w);
-            for i in 0..MR {
-                acc[i][0] = s.mul_add(s.splat(*from.add(i * STRIDE * LINE + d)), weights, acc[i][0]);
+    let (mut from, mut w, mut left) = (from, w, len);
+    // SAFETY: promised by the caller.
+    unsafe {
+        // Where two products are made at a time, the instructions of a loop would take the place of some, and so would those
+        // with an address of two registers.
+        while left >= 4 {
+            for k in 0..4 {
+                product::<S, STRIDE, MR>(s, acc, from.add(k), w.add(k * LINE));
             }
+            (from, w, left) = (from.wrapping_add(4), w.wrapping_add(4 * LINE), left - 4);
         }
-        w = w.wrapping_add(LINE);
+        while left > 0 {
+            product::<S, STRIDE, MR>(s, acc, from, w);
+            (from, w, left) = (from.wrapping_add(1), w.wrapping_add(LINE), left - 1);
+        }
     }
     w
+}
+
+/// One product of every output.
+///
+/// # Safety
+/// An element of the pixels, and a vector of weights, are valid.
+#[inline(always)]
+unsafe fn product<S: Simd, const STRIDE: usize, const MR: usize>(
+    s: S,
+    acc: &mut [[S::F32; 1]; MR],
+    from: *const f32,
+    w: *const f32,
+) {
+    // SAFETY: promised by the caller.
+    unsafe {
+        let weights = s.load(w);
+        for i in 0..MR {
+            acc[i][0] = s.mul_add(s.splat(*from.add(i * STRIDE * LINE)), weights, acc[i][0]);
+        }
+    }
 }
 
 /// MR outputs of [`WINDOW`] taps a row and [`LINE`] channels, of groups of `width` of them, from folded weights. The copy has room

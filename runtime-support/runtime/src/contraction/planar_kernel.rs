@@ -24,6 +24,14 @@ use core::mem::MaybeUninit;
 /// Floats of the sums of a kernel, squares of them, and one more vector or more.
 const SUMS: usize = 9 * 4 * LINE;
 
+/// Floats of the first-level cache.
+const NEAR: usize = 8 * 1024;
+/// Channels whose lines are read once or twice for all taps, of every pixel.
+const FEW: usize = 2 * LINE;
+/// What a product takes longer if its operands come from the next cache, of which a kernel of planes reads more than one of
+/// columns: a processor with two units for long vectors has nothing else to do meanwhile.
+const FAR: usize = 6;
+
 /// # Safety
 /// As [`NarrowKernel`](super::narrow_kernel::NarrowKernel); lines of the same data are held, or none.
 pub(super) type PlanarKernel = unsafe fn(&NarrowArgs<'_>, &mut Held);
@@ -48,18 +56,30 @@ pub(super) struct Shape {
     pub depth: usize,
 }
 
+impl Shape {
+    /// Products of a sum.
+    fn sum(self) -> usize {
+        self.taps.saturating_mul(self.window).saturating_mul(self.depth)
+    }
+}
+
 /// The kernel with which a line takes least time, and this time: products of vectors for each of a sum.
 pub(super) fn choose(isa: Isa, shape: Shape) -> Option<(usize, Tiling)> {
     let fits = |kernel: &&Planar| kernel.cols >= shape.cols && kernel.places(shape) >= shape.taps;
-    let tiling = |planar: &Planar| Tiling { outputs: planar.outputs, kernel: Kernel::Planes(planar.kernel) };
-    let fitting = of(isa).iter().filter(fits).map(|kernel| (kernel.time(shape), tiling(kernel)));
-    fitting.min_by_key(|(time, _)| *time)
+    let kernel = of(isa).iter().filter(fits).min_by_key(|kernel| kernel.time(shape))?;
+    let tiling = Tiling { outputs: kernel.outputs, kernel: Kernel::Planes(kernel.kernel) };
+    Some((kernel.time(shape).saturating_add(kernel.far(shape)), tiling))
 }
 
 impl Planar {
     /// Lines for which there is room.
     fn places(&self, shape: Shape) -> usize {
         places(pitch(self.outputs, shape.window, shape.stride), shape.stride, shape.depth)
+    }
+
+    /// Lines that an output reads, so many channels at a time.
+    fn all(shape: Shape) -> usize {
+        shape.taps.saturating_mul(ceil_div_usize(shape.depth, LINE))
     }
 
     fn time(&self, shape: Shape) -> usize {
@@ -71,13 +91,24 @@ impl Planar {
         let pixels = pitch(self.outputs, shape.window, shape.stride).saturating_mul(shape.stride);
         let cycles = pixels.saturating_mul(if shape.depth < SQUARE { 24 } else { 6 * shape.stride });
         // Neighbours read the same lines, but for new ones, unless there is no room for all channels of them.
-        let all = shape.taps.saturating_mul(ceil_div_usize(shape.depth, LINE));
-        let new = if self.places(shape) < all { shape.taps } else { shape.stride.min(shape.taps) };
+        let new = if self.places(shape) < Self::all(shape) { shape.taps } else { shape.stride.min(shape.taps) };
         let products = shape.window.saturating_mul(LINE).saturating_mul(shape.taps);
         let copy = ceil_div_usize(cycles.saturating_mul(new), products.max(1));
-        let sum = shape.taps.saturating_mul(shape.window).saturating_mul(shape.depth);
-        let finish = ceil_div_usize(self.outputs * 8, sum.max(1));
+        let finish = ceil_div_usize(self.outputs * 8, shape.sum().max(1));
         ceil_div_usize(shape.outputs, self.outputs).saturating_mul(step + copy + finish)
+    }
+
+    /// What it takes longer where the nearest cache does not hold all lines of many channels and their weights.
+    fn far(&self, shape: Shape) -> usize {
+        let pixels = pitch(self.outputs, shape.window, shape.stride).saturating_mul(shape.stride);
+        let lines =
+            pixels.saturating_mul(shape.depth.min(LINE)).saturating_mul(Self::all(shape).min(self.places(shape)));
+        let is_near = shape.sum().saturating_mul(LINE).saturating_add(lines) <= NEAR;
+        if is_near || shape.depth <= FEW * shape.stride {
+            0
+        } else {
+            ceil_div_usize(shape.outputs, self.outputs).saturating_mul(FAR)
+        }
     }
 }
 
