@@ -63,6 +63,25 @@ impl Isa {
         }
     }
 
+    /// Whether this machine computes a vector of this instruction set in two halves, one after the other: one of half the
+    /// length takes half the time.
+    #[inline]
+    #[must_use]
+    pub(crate) fn is_halved(self) -> bool {
+        static CACHE: AtomicU8 = AtomicU8::new(0);
+        if self != Isa::Avx512 {
+            return false;
+        }
+        match CACHE.load(Ordering::Relaxed) {
+            0 => {
+                let halved = halves_vectors();
+                CACHE.store(1 + u8::from(halved), Ordering::Relaxed);
+                halved
+            }
+            known => known == 2,
+        }
+    }
+
     /// Whether this machine runs code compiled for `self`.
     #[must_use]
     pub fn is_available(self) -> bool {
@@ -126,6 +145,22 @@ fn best() -> Isa {
     if avx512 && saved & 0b1110_0000 == 0b1110_0000 { Isa::Avx512 } else { Isa::Avx2 }
 }
 
+/// Whether vectors of 512 bits are computed in two halves: by Zen 4, AMD's family 19h. Others have units for whole ones.
+#[cfg(all(feature = "vectors", target_arch = "x86_64", target_feature = "sse2"))]
+fn halves_vectors() -> bool {
+    use core::arch::x86_64::__cpuid;
+    /// The second word of the vendor's name, `AuthenticAMD`.
+    const AMD: u32 = u32::from_le_bytes(*b"enti");
+    let one = __cpuid(1).eax;
+    let (family, extended) = (one >> 8 & 0xf, one >> 20 & 0xff);
+    __cpuid(0).edx == AMD && family + extended == 0x19
+}
+
+#[cfg(not(all(feature = "vectors", target_arch = "x86_64", target_feature = "sse2")))]
+fn halves_vectors() -> bool {
+    false
+}
+
 /// Extended control register 0: which register files the operating system saves.
 ///
 /// # Safety
@@ -170,6 +205,13 @@ mod tests {
         };
         assert_eq!(Isa::detect(), want);
         assert!(Isa::Scalar.is_available() && Isa::Sse2.is_available() && !Isa::Neon.is_available());
+    }
+
+    #[test]
+    fn only_long_vectors_are_halved() {
+        assert!(Isa::ALL.into_iter().all(|isa| isa == Isa::Avx512 || !isa.is_halved()));
+        assert_eq!(Isa::Avx512.is_halved(), halves_vectors());
+        assert_eq!(Isa::Avx512.is_halved(), halves_vectors(), "remembered");
     }
 
     #[test]

@@ -70,6 +70,8 @@ mod x86 {
 
     // What is left beside whole vectors takes shorter ones: half the time where a processor divides long vectors, else about as long.
     kernels!(AVX512_32, Avx512::new(), 2, 32, target_feature(enable = "avx512f,avx512vl,avx512bw,avx512dq,fma,avx2"), (25, ANY), ANY, 12, (2 4), 1 2 3 4 5 6 7 8 9 10 11 12);
+    /// The same where shorter vectors take as long.
+    pub(super) static AVX512_32_WHOLE: KernelSet = KernelSet { left: (17, ANY), ..AVX512_32 };
     kernels!(AVX512_16, Avx512::new(), 1, 16, target_feature(enable = "avx512f,avx512vl,avx512bw,avx512dq,fma,avx2"), (9, ANY), ANY, 12, none, 1 2 3 4 5 6 7 8 9 10 11 12);
     // A whole panel of weights is read once, in order. Three rows take all registers, and some memory: still less time than
     // weights that are read twice.
@@ -105,7 +107,9 @@ mod wasm {
 pub(crate) fn of(isa: Isa) -> Kernels {
     match isa {
         #[cfg(all(feature = "vectors", target_arch = "x86_64", target_feature = "sse2"))]
-        Isa::Avx512 => const { &[&x86::AVX512_32, &x86::AVX512_16, &x86::AVX2_8, &x86::FUSED_4] },
+        Isa::Avx512 if isa.is_halved() => const { &[&x86::AVX512_32, &x86::AVX512_16, &x86::AVX2_8, &x86::FUSED_4] },
+        #[cfg(all(feature = "vectors", target_arch = "x86_64", target_feature = "sse2"))]
+        Isa::Avx512 => const { &[&x86::AVX512_32_WHOLE, &x86::AVX512_16, &x86::AVX2_8, &x86::FUSED_4] },
         #[cfg(all(feature = "vectors", target_arch = "x86_64", target_feature = "sse2"))]
         Isa::Avx2 => const { &[&x86::AVX2_32, &x86::AVX2_24, &x86::AVX2_16, &x86::AVX2_8, &x86::FUSED_4] },
         #[cfg(all(feature = "vectors", target_arch = "x86_64", target_feature = "sse2"))]

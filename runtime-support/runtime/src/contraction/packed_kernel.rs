@@ -32,6 +32,8 @@ pub(crate) type PackedKernel = unsafe fn(&PackedTile<'_>);
 pub(crate) struct PackedSet {
     /// Columns of the tile; divides 16 or is a multiple of it.
     pub cols: usize,
+    /// Missing columns from which on a narrower tile is worth a second pass over the rows.
+    pub gain: usize,
     /// Least products between two fetches: [`PackedTile::each`] is at least as large.
     pub least: usize,
     /// `kernels[i]` computes i + 1 rows.

@@ -17,7 +17,7 @@ macro_rules! kernels {
                 }
                 kernel
             }),*];
-            PackedSet { cols: $cols, least: together($cols / $vectors), kernels: KERNELS }
+            PackedSet { cols: $cols, gain: 8, least: together($cols / $vectors), kernels: KERNELS }
         };
     };
 }
@@ -32,6 +32,9 @@ mod x86 {
     // Three vectors take fewer instructions per product than two; nine rows of them all registers.
     kernels!(AVX512_48, Avx512::new(), 3, 48, target_feature(enable = "avx512f,avx512vl,avx512bw,avx512dq,fma,avx2"), 1 2 3 4 5 6 7 8 9);
     kernels!(AVX512_32, Avx512::new(), 2, 32, target_feature(enable = "avx512f,avx512vl,avx512bw,avx512dq,fma,avx2"), 1 2 3 4 5 6 7 8 9 10 11 12);
+    // Where shorter vectors take as long as whole ones, a second pass must save one of those.
+    pub(super) static AVX512_48_WHOLE: PackedSet = PackedSet { gain: 16, ..AVX512_48 };
+    pub(super) static AVX512_32_WHOLE: PackedSet = PackedSet { gain: 16, ..AVX512_32 };
     kernels!(AVX512_16, Avx512::new(), 1, 16, target_feature(enable = "avx512f,avx512vl,avx512bw,avx512dq,fma,avx2"), 1 2 3 4 5 6 7 8 9 10 11 12);
     // What is left: on processors that divide long vectors, half of one takes half the time.
     kernels!(AVX512_8, Avx2::new(), 1, 8, target_feature(enable = "avx512f,avx512vl,avx512bw,avx512dq,fma,avx2"), 1 2 3 4 5 6 7 8 9 10 11 12);
@@ -60,9 +63,12 @@ mod wasm {
 pub(crate) fn of(isa: Isa, panel: usize) -> &'static [&'static PackedSet] {
     match (isa, panel) {
         #[cfg(all(feature = "vectors", target_arch = "x86_64", target_feature = "sse2"))]
-        (Isa::Avx512, 48) => const { &[&x86::AVX512_48, &x86::AVX512_32, &x86::AVX512_16, &x86::AVX512_8] },
-        #[cfg(all(feature = "vectors", target_arch = "x86_64", target_feature = "sse2"))]
-        (Isa::Avx512, _) => const { &[&x86::AVX512_32, &x86::AVX512_16, &x86::AVX512_8] },
+        (Isa::Avx512, _) => match (panel, isa.is_halved()) {
+            (48, true) => const { &[&x86::AVX512_48, &x86::AVX512_32, &x86::AVX512_16, &x86::AVX512_8] },
+            (_, true) => const { &[&x86::AVX512_32, &x86::AVX512_16, &x86::AVX512_8] },
+            (48, false) => const { &[&x86::AVX512_48_WHOLE, &x86::AVX512_32_WHOLE, &x86::AVX512_16, &x86::AVX512_8] },
+            (_, false) => const { &[&x86::AVX512_32_WHOLE, &x86::AVX512_16, &x86::AVX512_8] },
+        },
         #[cfg(all(feature = "vectors", target_arch = "x86_64", target_feature = "sse2"))]
         (Isa::Avx2, _) => const { &[&x86::AVX2_16] },
         #[cfg(all(feature = "vectors", target_arch = "x86_64", target_feature = "sse2"))]
@@ -75,12 +81,9 @@ pub(crate) fn of(isa: Isa, panel: usize) -> &'static [&'static PackedSet] {
     }
 }
 
-/// Columns by which a narrower tile is worth a second pass over the rows.
-const GAIN: usize = 8;
-
 /// The kernels for the next columns, of which there are `left` and room for `width`.
 pub(crate) fn suited<'s>(sets: &[&'s PackedSet], width: usize, left: usize) -> Option<&'s PackedSet> {
-    let suited = sets.iter().find(|set| set.cols <= width && set.cols < left + GAIN);
+    let suited = sets.iter().find(|set| set.cols <= width && set.cols < left + set.gain);
     suited.or(sets.last().filter(|set| set.cols <= width)).copied()
 }
 

@@ -29,7 +29,7 @@ const NEAR: usize = 8 * 1024;
 /// Channels whose lines are read once or twice for all taps, of every pixel.
 const FEW: usize = 2 * LINE;
 /// What a product takes longer if its operands come from the next cache, of which a kernel of planes reads more than one of
-/// columns: a processor with two units for long vectors has nothing else to do meanwhile.
+/// columns.
 const FAR: usize = 6;
 
 /// # Safety
@@ -68,7 +68,9 @@ pub(super) fn choose(isa: Isa, shape: Shape) -> Option<(usize, Tiling)> {
     let fits = |kernel: &&Planar| kernel.cols >= shape.cols && kernel.places(shape) >= shape.taps;
     let kernel = of(isa).iter().filter(fits).min_by_key(|kernel| kernel.time(shape))?;
     let tiling = Tiling { outputs: kernel.outputs, kernel: Kernel::Planes(kernel.kernel) };
-    Some((kernel.time(shape).saturating_add(kernel.far(shape)), tiling))
+    // A processor that halves vectors has time to wait.
+    let far = if isa.is_halved() { 0 } else { kernel.far(shape) };
+    Some((kernel.time(shape).saturating_add(far), tiling))
 }
 
 impl Planar {

@@ -20,6 +20,7 @@ use core::ops::Range;
 const MOST_LINES: usize = 64;
 
 /// A kernel that multiplies one row with several panels, each as wide as the kernels of its set.
+#[derive(Clone, Copy)]
 pub(crate) struct Single {
     /// Panels at once.
     pub panels: usize,
