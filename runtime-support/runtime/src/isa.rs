@@ -145,7 +145,8 @@ fn best() -> Isa {
     if avx512 && saved & 0b1110_0000 == 0b1110_0000 { Isa::Avx512 } else { Isa::Avx2 }
 }
 
-/// Whether vectors of 512 bits are computed in two halves: by Zen 4, AMD's family 19h. Others have units for whole ones.
+/// Whether vectors of 512 bits are computed in two halves: by Zen 4, AMD's family 19h. All others count as having units for
+/// whole ones, even if some have not.
 #[cfg(all(feature = "vectors", target_arch = "x86_64", target_feature = "sse2"))]
 fn halves_vectors() -> bool {
     use core::arch::x86_64::__cpuid;

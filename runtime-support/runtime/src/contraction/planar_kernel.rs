@@ -68,7 +68,7 @@ pub(super) fn choose(isa: Isa, shape: Shape) -> Option<(usize, Tiling)> {
     let fits = |kernel: &&Planar| kernel.cols >= shape.cols && kernel.places(shape) >= shape.taps;
     let kernel = of(isa).iter().filter(fits).min_by_key(|kernel| kernel.time(shape))?;
     let tiling = Tiling { outputs: kernel.outputs, kernel: Kernel::Planes(kernel.kernel) };
-    // A processor that halves vectors has time to wait.
+    // The times were fitted on one that halves vectors, without this.
     let far = if isa.is_halved() { 0 } else { kernel.far(shape) };
     Some((kernel.time(shape).saturating_add(far), tiling))
 }
