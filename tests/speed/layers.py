@@ -127,6 +127,19 @@ LAYERS = {
     ),
     "sixteen_columns": ((1, 64, 40, 40), few_columns(64, 16, 3)),
     "sixteen_columns_swish": ((1, 64, 40, 40), lambda x: o.swish(few_columns(64, 16, 3)(x))),
+    "ten_columns_of_an_image": ((1, 3, 96, 128), few_columns(3, 10, 3)),
+    "ten_slopes_of_an_image": (
+        (1, 3, 96, 128),
+        lambda x: o.prelu(few_columns(3, 10, 3)(x), o.constant(np.linspace(0.1, 0.5, 10, dtype=np.float32))),
+    ),
+    "eight_columns_of_a_volume": (
+        (1, 1, 32, 32, 32),
+        lambda x: o.convolution(x, w(8, 1, 5, 5, 5), [1] * 3, [2] * 3, [2] * 3, [1] * 3),
+    ),
+    "eight_columns_of_lines": (
+        (1, 1, 64, 192),
+        lambda x: o.convolution(x, w(8, 1, 1, 64), [1, 1], [0, 0], [0, 0], [1, 1]),
+    ),
     "few_columns_of_128_strided": ((1, 128, 16, 16), few_columns(128, 16, 3, stride=2)),
     "few_columns_of_96_strided": ((1, 96, 14, 14), few_columns(96, 12, 5, stride=2)),
     "few_columns_at_32_strided": ((1, 96, 32, 32), few_columns(96, 8, 3, stride=2)),

@@ -193,12 +193,28 @@ OPERATIONS = {
     "suppressed_of_one_class": (suppressed(300), corners(1, 8400), uniform(1, 1, 8400)),
     "suppressed_of_many_classes": (suppressed(100), corners(1, 1000), uniform(1, 80, 1000)),
     "suppressed_rarely": (suppressed(1000), corners(1, 8400, 0.02), uniform(1, 1, 8400)),
-    "suppressed_multiclass": (many_classes("multiclass_nms", iou_threshold=0.5), corners(1, 1000), uniform(1, 80, 1000)),
+    "suppressed_multiclass": (
+        many_classes("multiclass_nms", iou_threshold=0.5),
+        corners(1, 1000),
+        uniform(1, 80, 1000),
+    ),
     "suppressed_matrix": (many_classes("matrix_nms"), corners(1, 1000), uniform(1, 80, 1000)),
     "places_of_some": (lambda x: o.non_zero(x), whole(2, *IMAGE, kind=np.int32)),
     "looked_up_by_places": (lambda x, at: o.gather_nd(x, at), normal(64, 64, 32), whole(64, 4096, 2)),
     "scattered_slices": (scattered, normal(*IMAGE), normal(1, 64, 28, 28)),
     "reflected": (padded("reflect"), normal(*IMAGE)),
+    "greatest_of_one_channel": (
+        lambda x: o.max_pool(x, [1, 1], [1, 1], [4, 4], [4, 4], [9, 9]).output(0),
+        normal(1, 1, 120, 120),
+    ),
+    "greatest_of_a_picture": (
+        lambda x: o.max_pool(x, [2, 2], [1, 1], [1, 1], [1, 1], [3, 3]).output(0),
+        normal(1, 3, 224, 224),
+    ),
+    "means_of_two_channels": (
+        lambda x: o.avg_pool(x, [1, 1], [2, 2], [2, 2], [5, 5], False).output(0),
+        normal(1, 2, 120, 120),
+    ),
     "greatest_of_lines": (lambda x: o.max_pool(x, [2], [1], [0], [0], [2]).output(0), normal(1, 64, 4096)),
 }
 

@@ -43,6 +43,11 @@ pub(super) fn tokens(call: &Call) -> Result<(TokenStream, TokenStream), Diagnost
         let (low, high) = (types::constant(Const::F32(low)), types::constant(Const::F32(high)));
         fields.extend(quote!(clamp: Some((#low, #high)),));
     }
+    if let Some(node) = epilogue.slope {
+        let slopes = call.kernel.buffer_of(node).and_then(|buffer| call.views.param(buffer));
+        let name = &slopes.ok_or_else(|| misfit("the slopes are missing"))?.name;
+        fields.extend(quote!(then: Some(&rt::Slopes(&*#name).on_tiles(cx)),));
+    }
     if let Some(activation) = epilogue.activation {
         let function = function_name(activation);
         fields.extend(quote!(then: Some(&rt::Activation::#function.on_tiles(cx)),));

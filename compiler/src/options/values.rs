@@ -123,6 +123,11 @@ impl IsaSet {
         &self.0
     }
 
+    /// Whether an instruction set of the target's architecture may be used.
+    pub fn allows(&self, isa: Isa) -> bool {
+        self.0.is_empty() || self.0.contains(&isa)
+    }
+
     /// Whether the code may use vectors: false for `scalar` alone.
     pub fn has_vectors(&self) -> bool {
         self.0 != [Isa::Scalar]

@@ -118,7 +118,7 @@ pub const PASSES: &[Pass<Program>] = &[
     },
     Pass {
         name: "pad_data",
-        reason: "needs to know which sums are products; the copy gets a layout as everything else",
+        reason: "needs divided windows, and to know which sums are products; the copy gets a layout as everything else",
         run: pad_data::pad_data,
     },
     Pass {

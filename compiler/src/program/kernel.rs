@@ -171,7 +171,9 @@ pub struct Epilogue {
     pub residual: Option<Node>,
     /// Lower and upper limit.
     pub clamp: Option<(f32, f32)>,
-    /// A function of what the above gives.
+    /// Load by which what is below zero of the above is multiplied, indexed by column axes only.
+    pub slope: Option<Node>,
+    /// A function of what the above gives, if there is no slope.
     pub activation: Option<Activation>,
     /// What the above gives; nodes that use nothing else are evaluated over the tile.
     pub function_of: Option<Node>,

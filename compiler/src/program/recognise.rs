@@ -155,8 +155,13 @@ fn parts(program: &Program, nest: &Nest, data: Node, weights: Node) -> Option<Ve
     (0..nest.axes.len()).map(part).collect()
 }
 
-/// Recognises a maximum or sum of one load over windows, and depthwise convolution.
+/// Recognises a maximum or sum of one load over windows, and depthwise convolution, of channels that kernels may run along.
 pub fn window(program: &Program, nest: &Nest) -> Option<Window> {
+    any_window(program, nest).filter(|window| !window.channels.is_empty())
+}
+
+/// The same of one channel, too.
+pub fn any_window(program: &Program, nest: &Nest) -> Option<Window> {
     let reduction = nest.reduction.filter(|_| nest.is_direct())?;
     let value = nest.nodes.get(reduction.value as usize)?;
     let (op, data, weights) = match (reduction.function, value) {
@@ -186,5 +191,5 @@ pub fn window(program: &Program, nest: &Nest) -> Option<Window> {
         .collect();
     let rows_in_weights =
         weights_access.is_some_and(|w| (0..nest.maps).any(|axis| !channels.contains(&axis) && uses(w, axis)));
-    (!channels.is_empty() && !rows_in_weights).then_some(Window { op, data, weights, channels })
+    (!rows_in_weights).then_some(Window { op, data, weights, channels })
 }

@@ -216,6 +216,16 @@ mod tests {
     }
 
     #[test]
+    #[cfg(all(feature = "vectors", target_arch = "x86_64", target_os = "linux"))]
+    fn agrees_with_the_kernel_about_the_processor() {
+        extern crate std;
+        let info = std::fs::read_to_string("/proc/cpuinfo").unwrap();
+        let field = |name: &str| info.lines().find(|line| line.starts_with(name)).unwrap().split(": ").nth(1).unwrap();
+        let zen_4 = field("vendor_id") == "AuthenticAMD" && field("cpu family") == "25";
+        assert_eq!(halves_vectors(), zen_4, "{} {}", field("vendor_id"), field("cpu family"));
+    }
+
+    #[test]
     fn bytes_round_trip() {
         for isa in Isa::ALL {
             assert_eq!(Isa::from_byte(isa as u8), Some(isa));

@@ -16,8 +16,8 @@ const GAIN: i64 = 2;
 /// Taps of a line, and steps between windows, for which there are kernels that take windows line by line.
 const ALONG: i64 = 16;
 const STEP: i64 = 2;
-/// Channels from which pixels of several lines share few sets of the first-level cache.
-const CHANNELS: i64 = 128;
+/// Channels for which there are such kernels, and from which pixels of several lines share few sets of the first-level cache.
+const CHANNELS: std::ops::Range<i64> = 8..128;
 
 /// Divides windows.
 pub fn divide_windows(program: &mut Program, options: &Options, _: &mut Diagnostics) {
@@ -53,7 +53,7 @@ impl Lines {
     /// The lines of a window that is worth to be divided.
     fn of(program: &Program, nest: &Nest) -> Option<Self> {
         let reduction = nest.reduction?;
-        recognise::window(program, nest).filter(|window| window.op == WindowOp::Max)?;
+        recognise::any_window(program, nest).filter(|window| window.op == WindowOp::Max)?;
         let Scalar::Load { access, bounds, otherwise } = nest.nodes.get(reduction.value as usize)? else { return None };
         let taps = (nest.maps..nest.axes.len()).rfind(|axis| !nest.axes[*axis].extent.is(1))?;
         let dim = only(access.index.len(), |dim| access.index[dim].uses_axis(taps))?;
@@ -80,7 +80,7 @@ impl Lines {
         // Kernels of lines share maxima across them among neighbours; of many channels these do not stay in the cache.
         let step = self.data.index.get(self.dim)?.coefficient(self.windows)?;
         let channels = program.buffer(self.data.buffer).dims.get(1)?.as_const()?;
-        let shares = step <= STEP && along <= ALONG && channels < CHANNELS;
+        let shares = step <= STEP && along <= ALONG && CHANNELS.contains(&channels);
         let each = if shares { (window / along.max(1)).saturating_mul(step).saturating_add(along) } else { window };
         Some(windows.saturating_mul(each) > divided.saturating_mul(GAIN))
     }

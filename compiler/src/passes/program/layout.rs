@@ -12,7 +12,7 @@ mod views;
 use super::blocks::{Outside, Users, Uses, has_blocks};
 use crate::diag::Diagnostics;
 use crate::dim::Dim;
-use crate::options::Options;
+use crate::options::{Isa, Options};
 use crate::program::kernel::Part;
 use crate::program::nest::{Nest, Node, Scalar};
 use crate::program::recognise::{self, Product};
@@ -33,10 +33,11 @@ const LONGER_RUNS: i64 = 4;
 
 /// Walks over the steps in execution order; every buffer gets its layout where it is first written.
 pub fn choose_layout(program: &mut Program, options: &Options, _: &mut Diagnostics) {
+    let has_planes = options.has_vector_kernels() && options.isa.allows(Isa::Avx512);
     let mut choosing = Choosing {
         vectors: options.has_vector_kernels(),
         decided: vec![false; program.buffers.len()],
-        wanted: wanted_orders(program),
+        wanted: wanted_orders(program, has_planes),
         copies: BTreeMap::new(),
         slices: Vec::new(),
         planes: BTreeMap::new(),

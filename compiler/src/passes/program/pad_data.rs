@@ -1,7 +1,7 @@
 //! Convolutions of few channels read a copy of their data with its padding: where a sum has few elements along a line of its
 //! window, finding out which of them lie in the padding takes longer than to multiply them. So do depthwise convolutions with
-//! long lines that no kernel for lines takes, of which neighbours would have no taps in common at the border, and those that loops
-//! along lines compute.
+//! long lines that no kernel for lines takes, of which neighbours would have no taps in common at the border, and those, and
+//! pooling windows, that loops along lines compute.
 
 use super::blocks::split_nests;
 use super::layout::runs_along_lines;
@@ -10,7 +10,7 @@ use crate::dim::{Atom, Dim, Interval, product};
 use crate::element::ElementType;
 use crate::options::Options;
 use crate::program::kernel::Part;
-use crate::program::nest::{Access, Axis, Bound, Const, Nest, Scalar};
+use crate::program::nest::{Access, Axis, Bound, Nest, Scalar};
 use crate::program::recognise::{self, Window};
 use crate::program::{BufferId, Program, Role};
 
@@ -50,11 +50,13 @@ pub fn pad_data(program: &mut Program, options: &Options, _: &mut Diagnostics) {
     });
 }
 
-/// What a sum of products reads beyond its data.
+/// What a sum of products, or a pooling window, reads beyond its data.
 struct Padding {
     /// The load of the data.
     data: usize,
     access: Access,
+    /// What lies beyond it: a constant.
+    padding: Scalar,
     /// Of every dimension of the data: elements before it, and behind it, that are copied.
     sides: Vec<(i64, i64)>,
     /// Bounds of the others.
@@ -63,10 +65,13 @@ struct Padding {
 
 impl Padding {
     fn of(program: &Program, nest: &Nest) -> Option<Self> {
-        let sum = recognise::product(program, nest)?;
-        let Scalar::Load { access, bounds, .. } = nest.nodes.get(sum.data as usize)? else { return None };
+        let sum = recognise::product(program, nest);
+        let window = recognise::any_window(program, nest);
+        let data = sum.as_ref().map(|sum| sum.data).or(window.as_ref().map(|window| window.data))?;
+        let Scalar::Load { access, bounds, otherwise } = nest.nodes.get(data as usize)? else { return None };
+        let padding = otherwise.and_then(|node| nest.nodes.get(node as usize)).cloned()?;
         let dims = &program.buffer(access.buffer).dims;
-        let columns = sum.parts.contains(&Part::Column);
+        let columns = sum.is_some_and(|sum| sum.parts.contains(&Part::Column));
         let padded = |dim: &usize| bounds.iter().any(|bound| access.index.get(*dim) == Some(&bound.value));
         // Products of a window that lie side by side: those of the channels.
         let in_window = |axis: usize| (0..dims.len()).any(|dim| padded(&dim) && access.index[dim].uses_axis(axis));
@@ -84,9 +89,11 @@ impl Padding {
             let taps = product(&(nest.maps..nest.axes.len()).map(|axis| extent(&axis)).collect::<Vec<_>>());
             matches!(program.buffer(access.buffer).role, Role::Input(_)) || taps.range().min > channels.upper_bound()
         };
-        let few_channels = |window: Window| apart(&window) && runs_along_lines(nest, &window, index);
-        let along_lines = || recognise::window(program, nest).is_some_and(few_channels);
-        let few = if columns { depth <= CHANNELS } else { long_lines(nest, index, &sides) || along_lines() };
+        let few_channels = |window: &Window| apart(window) && runs_along_lines(nest, window, index);
+        let along_lines = || window.as_ref().is_some_and(few_channels);
+        let depthwise = window.as_ref().is_some_and(|window| window.weights.is_some());
+        let few =
+            if columns { depth <= CHANNELS } else { depthwise && long_lines(nest, index, &sides) || along_lines() };
         let mut kept = bounds.clone();
         // Taps of the last dimension are together with their channels.
         let last = (0..dims.len()).rfind(padded).map(|dim| &index[dim]);
@@ -98,7 +105,7 @@ impl Padding {
             }
         }
         let reaches = reaches && kept.len() < bounds.len();
-        (all && reaches && few).then(|| Padding { data: sum.data as usize, access: access.clone(), sides, kept })
+        (all && reaches && few).then(|| Padding { data: data as usize, padding, access: access.clone(), sides, kept })
     }
 
     /// The nests that make the copy, and how it is read.
@@ -112,7 +119,7 @@ impl Padding {
         dims.iter().try_fold(1, |n: i64, (.., padded)| n.checked_mul(*padded)).filter(|n| *n <= ELEMENTS)?;
         let sizes = dims.iter().map(|(.., padded)| Dim::constant(*padded)).collect();
         let to = program.add_buffer(&source.name, ElementType::F32, sizes, Role::Temporary);
-        let mut nests = borders(&dims, to);
+        let mut nests = borders(self.padding, &dims, to);
         let index = (0..dims.len()).map(Dim::axis).collect();
         let data =
             Scalar::Load { access: Access { buffer: self.access.buffer, index }, bounds: Vec::new(), otherwise: None };
@@ -153,14 +160,14 @@ fn leaves_out(nest: &Nest, bound: &Bound) -> Option<bool> {
     Some(outside.saturating_mul(LEFT_OUT) >= all)
 }
 
-/// The nests that write zeros around data: of every dimension the elements before it, the data's, and all.
-pub(super) fn borders(dims: &[(i64, i64, i64)], to: BufferId) -> Vec<Nest> {
+/// The nests that write a constant around data: of every dimension the elements before it, the data's, and all.
+pub(super) fn borders(padding: Scalar, dims: &[(i64, i64, i64)], to: BufferId) -> Vec<Nest> {
     let sides = dims.iter().enumerate().flat_map(|(at, (before, dim, all))| {
         [(at, 0, *before), (at, before + dim, all - before - dim)].into_iter().filter(|(.., extent)| *extent > 0)
     });
     let nest = |(at, first, extent)| {
         let ranges = dims.iter().enumerate().map(|(i, (.., all))| if i == at { (first, extent) } else { (0, *all) });
-        store(Scalar::Const(Const::F32(0.0)), to, ranges)
+        store(padding.clone(), to, ranges)
     };
     sides.map(nest).collect()
 }

@@ -163,7 +163,7 @@ impl<'a> Spread<'a> {
         let sizes = dims.iter().map(|(.., all)| Dim::constant(*all)).collect();
         let name = program.buffer(self.window.nest.store.buffer).name.clone();
         let to = program.add_buffer(&name, ElementType::F32, sizes, Role::Temporary);
-        let mut nests = borders(&dims, to);
+        let mut nests = borders(Scalar::Const(Const::F32(0.0)), &dims, to);
         nests.push(self.products(&dims, to)?);
         Some((nests, self.sums(to)?))
     }

@@ -7,7 +7,7 @@ pub use crate::calls::{Arguments, Operand, Target};
 pub use crate::cast::{Bf16, F8e4m3, F8e5m2, F8e8m0, F16};
 pub use crate::compact::{Compact, Form, pack_compact};
 pub use crate::contraction::{
-    Activation, Batch, Bound, Contraction, Epilogue, KERNEL_STACK_BYTES, RowAxis, Tap, Tile, pack, pack_lines,
+    Activation, Batch, Bound, Contraction, Epilogue, KERNEL_STACK_BYTES, RowAxis, Slopes, Tap, Tile, pack, pack_lines,
     pack_strided, packed_len,
 };
 pub use crate::cx::{Cx, IsaCell};

@@ -3,6 +3,7 @@
 //! Like the sums that they follow, they use fused products where there are any, so that the last bits depend on the
 //! instruction set. Each says how far it may be off; the tests compare with `f64`.
 mod functions;
+mod slopes;
 
 use super::Tile;
 use crate::cx::Cx;
@@ -10,6 +11,7 @@ use crate::simd::{Simd, WithSimd, load_first, store_first};
 use core::ptr::NonNull;
 pub(crate) use functions::exp;
 use functions::{Elu, GELU_ERF, GELU_TANH, HardSigmoid, HardSwish, Mish, Sigmoid, Swish, Tanh};
+pub use slopes::Slopes;
 
 /// A function that kernels apply to what they computed.
 #[derive(Clone, Copy, Debug, PartialEq)]

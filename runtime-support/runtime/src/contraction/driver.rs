@@ -5,6 +5,7 @@ use super::kernel::{Args, KernelSet, Kernels, LINE};
 use super::narrow::Narrow;
 use super::pack::panel_width;
 use super::parts::{self, Parts, Shared};
+use super::plane_strip;
 use super::steps::Steps;
 use super::table::{BLOCK, EMPTY, Row, fill, fill_but};
 use super::{Contraction, Epilogue, Then, kernels};
@@ -50,7 +51,10 @@ pub(super) unsafe fn run(
     let light = c.k().saturating_mul(c.cols) <= LIGHT;
     let cx = parts::context(c, cx);
     let takes_lines = !epilogue.accumulate || epilogue.residual.is_none() && updates(c);
-    let narrow = if takes_lines { Narrow::of(c, cx.isa()) } else { None };
+    // Strips of planes need no copies of lines.
+    let in_planes =
+        || !epilogue.accumulate && Steps::of(c).is_some_and(|steps| plane_strip::of(cx.isa(), c, &steps).is_some());
+    let narrow = if takes_lines && !in_planes() { Narrow::of(c, cx.isa()) } else { None };
     // What stays together: tiles, or lines or pieces of them.
     let unit = narrow.as_ref().map_or(tile, |narrow| narrow.unit(c, cx.threads()));
     let block = if light { unit.saturating_mul(2) } else { most_rows(c).max(unit) };
@@ -99,7 +103,7 @@ unsafe fn tiles(
             let part = if cx.is_back() { range.end - 1 - i } else { range.start + i };
             let (batch, rows, cols) = parts.part(part);
             let job = Job::new(c, batch, shared.a, shared.w, shared.out, &shared.epilogue);
-            let job = Job { back: cx.is_back(), line, ..job }.updating();
+            let job = Job { back: cx.is_back(), line, ..job }.updating().in_planes(cx.isa());
             // SAFETY: promised by the caller; parts are disjoint.
             unsafe { job.run(kernels, &mut table, rows, cols, shared.epilogue.then) };
         }

@@ -2,11 +2,14 @@
 use super::cuts::Line;
 use super::kernel::Args;
 use super::parts::apart;
+use super::plane_strip;
 use super::results::Results;
 use super::steps::Steps;
+use super::strip::Strip;
 use super::table::{Row, step};
 use super::{Contraction, Epilogue, Then, Tile};
 use crate::blocks::blocks_mut;
+use crate::isa::Isa;
 use crate::raw::Src;
 
 /// Most rows and columns of a micro-kernel.
@@ -34,6 +37,8 @@ pub(crate) struct Job<'a> {
     pub line: Line,
     /// The distances of rows that can be computed in strips.
     pub steps: Option<Steps>,
+    /// The kernel that takes strips of rows that follow each other in the left operand, and how many rows at least.
+    pub plane: Option<(Strip, usize)>,
 }
 
 impl<'a> Job<'a> {
@@ -69,6 +74,7 @@ impl<'a> Job<'a> {
             back: false,
             line: Line::NONE,
             steps: Steps::of(c),
+            plane: None,
         }
     }
 
@@ -77,6 +83,13 @@ impl<'a> Job<'a> {
         if self.accumulate && self.residual.is_null() && updates(self.c) {
             (self.residual, self.accumulate, self.in_place) = (self.out.cast_const(), false, true);
         }
+        self
+    }
+
+    /// Takes kernels of planes where rows follow each other and the columns are few.
+    pub fn in_planes(mut self, isa: Isa) -> Self {
+        let steps = self.steps.filter(|_| !self.in_place && !self.accumulate);
+        self.plane = steps.and_then(|steps| plane_strip::of(isa, self.c, &steps));
         self
     }
 

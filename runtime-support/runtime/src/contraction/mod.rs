@@ -20,6 +20,7 @@ pub(crate) mod packed_kernel;
 pub(crate) mod packed_kernels;
 pub(crate) mod parts;
 mod planar_kernel;
+mod plane_strip;
 mod reach;
 pub(crate) mod results;
 pub(crate) mod rows;
@@ -29,7 +30,7 @@ mod strided;
 mod strip;
 pub(crate) mod table;
 
-pub use activation::Activation;
+pub use activation::{Activation, Slopes};
 pub use epilogue::{Epilogue, Then, Tile};
 pub(crate) use pack::panel_width;
 pub use pack::{pack, pack_lines, packed_len};

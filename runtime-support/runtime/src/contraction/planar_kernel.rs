@@ -18,11 +18,11 @@ use super::results::Results;
 use crate::isa::Isa;
 use crate::math::ceil_div_usize;
 use crate::simd::{Simd, WithSimd};
-use crate::transpose::{SQUARE, square};
+use crate::transpose::SQUARE;
 use core::mem::MaybeUninit;
 
-/// Floats of the sums of a kernel, squares of them, and one more vector or more.
-const SUMS: usize = 9 * 4 * LINE;
+/// Floats of the sums of a kernel, at most.
+pub(super) const SUMS: usize = 8 * 3 * LINE;
 
 /// Floats of the first-level cache.
 const NEAR: usize = 8 * 1024;
@@ -79,6 +79,11 @@ impl Planar {
         places(pitch(self.outputs, shape.window, shape.stride), shape.stride, shape.depth)
     }
 
+    /// Pixels of a line that it reads.
+    fn pixels(&self, shape: Shape) -> usize {
+        pitch(self.outputs, shape.window, shape.stride).saturating_mul(shape.stride)
+    }
+
     /// Lines that an output reads, so many channels at a time.
     fn all(shape: Shape) -> usize {
         shape.taps.saturating_mul(ceil_div_usize(shape.depth, LINE))
@@ -90,8 +95,7 @@ impl Planar {
         let step = (self.cols * vectors).max(8) + vectors;
         // Squares of pixels and channels are transposed, which takes twice as long of every second pixel, and what is left is
         // copied one by one.
-        let pixels = pitch(self.outputs, shape.window, shape.stride).saturating_mul(shape.stride);
-        let cycles = pixels.saturating_mul(if shape.depth < SQUARE { 24 } else { 6 * shape.stride });
+        let cycles = self.pixels(shape).saturating_mul(if shape.depth < SQUARE { 24 } else { 6 * shape.stride });
         // Neighbours read the same lines, but for new ones, unless there is no room for all channels of them.
         let new = if self.places(shape) < Self::all(shape) { shape.taps } else { shape.stride.min(shape.taps) };
         let products = shape.window.saturating_mul(LINE).saturating_mul(shape.taps);
@@ -102,9 +106,8 @@ impl Planar {
 
     /// What it takes longer where the nearest cache does not hold all lines of many channels and their weights.
     fn far(&self, shape: Shape) -> usize {
-        let pixels = pitch(self.outputs, shape.window, shape.stride).saturating_mul(shape.stride);
-        let lines =
-            pixels.saturating_mul(shape.depth.min(LINE)).saturating_mul(Self::all(shape).min(self.places(shape)));
+        let lines = Self::all(shape).min(self.places(shape));
+        let lines = lines.saturating_mul(self.pixels(shape)).saturating_mul(shape.depth.min(LINE));
         let is_near = shape.sum().saturating_mul(LINE).saturating_add(lines) <= NEAR;
         if is_near || shape.depth <= FEW * shape.stride {
             0
@@ -120,7 +123,6 @@ impl Planar {
 /// As [`PlanarKernel`]; the caller is compiled for the instruction set of `S`, and there are places for all lines.
 #[inline(always)]
 unsafe fn outputs<S: Simd, const NV: usize, const NC: usize>(s: S, args: &NarrowArgs<'_>, held: &mut Held) {
-    const { assert!((NC.div_ceil(SQUARE) * SQUARE + 1) * NV * S::LANES <= SUMS) };
     let (stride, outputs) = (args.stride, NV * S::LANES);
     let (pitch, count) = (pitch(outputs, args.window, stride), args.outputs.min(outputs));
     let (mut acc, mut channel) = ([[s.splat(0.0); NV]; NC], 0);
@@ -145,15 +147,7 @@ unsafe fn outputs<S: Simd, const NV: usize, const NC: usize>(s: S, args: &Narrow
             channel += len;
         }
         let mut sums = [MaybeUninit::<f32>::uninit(); SUMS];
-        let sums = sums.as_mut_ptr().cast::<f32>();
-        // Squares of the sums, from every output on, are read whole.
-        for j in 0..ceil_div_usize(NC, SQUARE) * SQUARE + 1 {
-            for v in 0..NV {
-                let sum = if j < NC { acc[j][v] } else { s.splat(0.0) };
-                s.store(sums.wrapping_add((j * NV + v) * S::LANES), sum);
-            }
-        }
-        s.apart(Sums { from: sums, pitch: NV * S::LANES, to: args.to, start: args.start, count });
+        Sums { from: sums.as_mut_ptr().cast(), pitch: outputs, to: args.to, start: args.start, count }.put(s, &acc);
     }
 }
 
@@ -185,52 +179,71 @@ unsafe fn products<S: Simd, const NV: usize, const NC: usize>(
 }
 
 /// Sums of planes `pitch` apart become rows of the result. Whoever makes it promises that there are so many.
-struct Sums {
-    from: *const f32,
-    pitch: usize,
-    to: Results,
-    start: usize,
-    count: usize,
+pub(super) struct Sums {
+    /// Room for the sums.
+    pub from: *mut f32,
+    pub pitch: usize,
+    pub to: Results,
+    /// The first row, and how many.
+    pub start: usize,
+    pub count: usize,
 }
 
 impl WithSimd for Sums {
     type Output = ();
     #[inline(always)]
     fn run<S: Simd>(self, s: S) {
-        let mut done = 0;
-        while done + SQUARE <= self.count {
-            // SAFETY: promised by whoever made this.
-            unsafe { self.rows::<S, SQUARE>(s, done) };
-            done += SQUARE;
-        }
-        while done < self.count {
-            // SAFETY: promised by whoever made this.
-            unsafe { self.rows::<S, 1>(s, done) };
-            done += 1;
+        for first in (0..self.count).step_by(S::LANES) {
+            for column in (0..self.to.cols).step_by(S::LANES) {
+                // SAFETY: promised by whoever made this.
+                unsafe { self.rows(s, first, column) };
+            }
         }
     }
 }
 
 impl Sums {
-    /// N rows of the result. The planes of others that follow them are read, too.
+    /// Stores these sums, and makes them rows.
     ///
     /// # Safety
-    /// They exist.
+    /// There is room for them.
     #[inline(always)]
-    unsafe fn rows<S: Simd, const N: usize>(&self, s: S, first: usize) {
-        let mut rows = [[0.0f32; LINE]; SQUARE];
-        // SAFETY: promised by whoever made this: there are four pixels from the last one on in the copy.
-        unsafe {
-            for column in (0..self.to.cols.min(LINE)).step_by(SQUARE) {
-                let to = rows.as_mut_ptr().cast::<f32>().wrapping_add(column);
-                let from = self.from.wrapping_add(column * self.pitch + first);
-                square(from, self.pitch, to, LINE);
+    pub unsafe fn put<S: Simd, const NV: usize, const NC: usize>(self, s: S, acc: &[[S::F32; NV]; NC]) {
+        const { assert!(NC * NV * S::LANES <= SUMS) };
+        for j in 0..NC {
+            for v in 0..NV {
+                // SAFETY: promised by the caller.
+                unsafe { s.store(self.from.wrapping_add((j * NV + v) * S::LANES), acc[j][v]) };
             }
-            for column in (0..LINE).step_by(S::LANES) {
-                let Some(to) = self.to.from(column) else { return };
-                let mut acc: [[S::F32; 1]; N] =
-                    core::array::from_fn(|i| [s.load(rows.as_ptr().cast::<f32>().wrapping_add(i * LINE + column))]);
-                to.finish::<S, N, 1>(s, self.start + first, &mut acc);
+        }
+        s.apart(self);
+    }
+
+    /// The rows of a vector, as far as they exist, and a vector of columns.
+    ///
+    /// # Safety
+    /// There are sums of all of them.
+    #[inline(always)]
+    unsafe fn rows<S: Simd>(&self, s: S, first: usize, column: usize) {
+        let Some(to) = self.to.from(column) else { return };
+        let (columns, rows) = (to.cols.min(S::LANES), S::LANES.min(self.count - first));
+        let from = self.from.wrapping_add(column * self.pitch + first);
+        // SAFETY: promised by the caller.
+        unsafe {
+            let mut sums = [s.splat(0.0); LINE];
+            for (j, sums) in sums.iter_mut().enumerate().take(columns) {
+                *sums = s.load(from.wrapping_add(j * self.pitch));
+            }
+            let turned = s.turned(sums);
+            let mut acc = [[s.splat(0.0); 1]; LINE];
+            for i in 0..LINE {
+                acc[i][0] = turned[i];
+            }
+            if rows == LINE {
+                return to.finish::<S, LINE, 1>(s, self.start + first, &mut acc);
+            }
+            for i in 0..rows.min(LINE) {
+                to.finish::<S, 1, 1>(s, self.start + first + i, &mut [acc[i]]);
             }
         }
     }

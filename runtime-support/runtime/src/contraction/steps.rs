@@ -9,8 +9,8 @@ use core::ops::Range;
 
 /// Products per sum up to which strips are worth it: the weights of a strip stay in the first-level cache.
 const MOST: usize = 192;
-/// Most contiguous runs of the left operand that one sum takes.
-const RUNS: usize = 24;
+/// Most contiguous runs of the left operand that one sum takes: those of a cube of five.
+const RUNS: usize = 25;
 /// Least rows of a line of windows: the last tile of a strip computes some rows again. Of rows that are one vector, each of
 /// which takes little beside its addresses, fewer.
 const LEAST: usize = 3 * MOST_ROWS;

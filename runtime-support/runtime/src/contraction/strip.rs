@@ -29,17 +29,17 @@ const SEEN: usize = 48;
 /// Everything a kernel needs to know about its strip.
 pub(crate) struct StripArgs<'a> {
     /// The left operand of the block's first strip.
-    runs: &'a [Run],
+    pub(super) runs: &'a [Run],
     /// Elements of each run.
-    len: usize,
+    pub len: usize,
     /// The strip's first row.
-    first: usize,
-    w: *const f32,
+    pub first: usize,
+    pub w: *const f32,
     /// Floats between the weights of consecutive k.
-    w_stride: usize,
-    to: Results,
+    pub w_stride: usize,
+    pub to: Results,
     /// At least as many as the kernel computes at once; the last ones overlap those before them.
-    rows: usize,
+    pub rows: usize,
 }
 
 /// # Safety
@@ -71,13 +71,17 @@ impl Job<'_> {
         let (Some(kernel), Some(steps), Some(first)) = (set.strip, self.steps, rows.first()) else {
             return (0, rows.len());
         };
-        let least = set.kernels.len();
         let (inside, stretch) = steps.stretch(first_row);
         let stretch = stretch.min(rows.len());
+        let plane = self.plane.filter(|(_, least)| stretch >= *least && args.cols == self.c.cols);
+        let (kernel, least) = plane.unwrap_or((kernel, set.kernels.len()));
         if !inside || stretch < least {
             return (0, stretch);
         }
-        let (end, others) = self.shorten(set, &steps, stretch, rows.len());
+        let (end, others) = match plane {
+            Some(_) => (stretch, 0),
+            None => self.shorten(set, &steps, stretch, rows.len()),
+        };
         let (one, several): (_, Runs);
         let runs = if steps.single {
             one = [Run { a: args.a.wrapping_offset(first.a), step: steps.a }];

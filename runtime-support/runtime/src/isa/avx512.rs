@@ -54,6 +54,7 @@ unsafe impl Simd for Avx512 {
         le(a: Self::F32, b: Self::F32) -> Self::Mask = _mm512_cmp_ps_mask::<_CMP_LE_OQ>(a, b);
         select(m: Self::Mask, a: Self::F32, b: Self::F32) -> Self::F32 = _mm512_mask_mov_ps(b, m, a);
         lookup(table: Self::F32, index: Self::I32) -> Self::F32 = _mm512_permutexvar_ps(index, table);
+        lookup_in_two(a: Self::F32, b: Self::F32, index: Self::I32) -> Self::F32 = _mm512_permutex2var_ps(a, index, b);
         load_partial(from: &[f32]) -> Self::F32 = _mm512_maskz_loadu_ps(self.mask_first(from.len()), from.as_ptr());
         store_partial(to: &mut [f32], v: Self::F32) = _mm512_mask_storeu_ps(to.as_mut_ptr(), self.mask_first(to.len()), v);
         splat_i32(x: i32) -> Self::I32 = _mm512_set1_epi32(x);
@@ -112,6 +113,12 @@ unsafe impl Simd for Avx512 {
     }
 
     #[inline(always)]
+    fn turned(self, x: [Self::F32; 16]) -> [Self::F32; 16] {
+        // SAFETY: the token proves the instruction set.
+        unsafe { turned(x) }
+    }
+
+    #[inline(always)]
     unsafe fn load_f16(self, p: *const u16) -> Self::F32 {
         // SAFETY: the token proves the instruction set; the caller promises the memory.
         unsafe { _mm512_cvtph_ps(_mm256_loadu_si256(p.cast())) }
@@ -128,6 +135,39 @@ unsafe impl Simd for Avx512 {
         // SAFETY: a hint never faults.
         unsafe { _mm_prefetch::<_MM_HINT_T1>(p.cast()) }
     }
+}
+
+/// A square of numbers: first four by four of them, then such squares.
+///
+/// # Safety
+/// The machine has the instruction set.
+// Loops, as closures would be compiled without it.
+#[inline]
+#[target_feature(enable = "avx512f,avx512vl,avx512bw,avx512dq,fma,avx2")]
+unsafe fn turned(x: [__m512; 16]) -> [__m512; 16] {
+    // Vector r of these has lanes r, r + 4, .. of four columns.
+    let (mut fours, mut rows) = ([[_mm512_setzero_ps(); 4]; 4], [_mm512_setzero_ps(); 16]);
+    for i in 0..4 {
+        let (a, b) = (_mm512_unpacklo_ps(x[4 * i], x[4 * i + 1]), _mm512_unpackhi_ps(x[4 * i], x[4 * i + 1]));
+        let (c, d) = (_mm512_unpacklo_ps(x[4 * i + 2], x[4 * i + 3]), _mm512_unpackhi_ps(x[4 * i + 2], x[4 * i + 3]));
+        let (a, b, c, d) = (_mm512_castps_pd(a), _mm512_castps_pd(b), _mm512_castps_pd(c), _mm512_castps_pd(d));
+        fours[i] = [
+            _mm512_castpd_ps(_mm512_unpacklo_pd(a, c)),
+            _mm512_castpd_ps(_mm512_unpackhi_pd(a, c)),
+            _mm512_castpd_ps(_mm512_unpacklo_pd(b, d)),
+            _mm512_castpd_ps(_mm512_unpackhi_pd(b, d)),
+        ];
+    }
+    for r in 0..4 {
+        let [a, b, c, d] = [fours[0][r], fours[1][r], fours[2][r], fours[3][r]];
+        let (low, high) = (_mm512_shuffle_f32x4::<0x44>(a, b), _mm512_shuffle_f32x4::<0xee>(a, b));
+        let (lows, highs) = (_mm512_shuffle_f32x4::<0x44>(c, d), _mm512_shuffle_f32x4::<0xee>(c, d));
+        rows[r] = _mm512_shuffle_f32x4::<0x88>(low, lows);
+        rows[r + 4] = _mm512_shuffle_f32x4::<0xdd>(low, lows);
+        rows[r + 8] = _mm512_shuffle_f32x4::<0x88>(high, highs);
+        rows[r + 12] = _mm512_shuffle_f32x4::<0xdd>(high, highs);
+    }
+    rows
 }
 
 /// Masks of eight lanes each as one.

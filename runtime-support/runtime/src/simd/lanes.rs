@@ -75,6 +75,22 @@ pub(super) unsafe fn lookup<T: Copy, I>((n, few): (usize, usize), table: T, inde
     out
 }
 
+/// Lane j of vector i is lane i of vector j, for `n` vectors; the others stay as they are.
+///
+/// # Safety
+/// `T` is `n` elements `f32`; `n` is at most 16.
+#[inline(always)]
+pub(super) unsafe fn turned<T: Copy>(n: usize, x: [T; 16]) -> [T; 16] {
+    let mut out = x;
+    for (i, row) in out.iter_mut().enumerate().take(n) {
+        for (j, column) in x.iter().enumerate().take(n) {
+            // SAFETY: promised by the caller.
+            unsafe { set::<T, f32>(row, j, lane(column, i)) };
+        }
+    }
+    out
+}
+
 /// Lanes `f(a, b)`.
 ///
 /// # Safety

@@ -120,6 +120,20 @@ pub unsafe trait Simd: Copy {
         unsafe { lanes::lookup((Self::LANES, Self::LANES.min(4)), table, index) }
     }
 
+    /// Lane i is lane `index[i]` of `a` and `b`, counted on from the one to the other.
+    #[inline(always)]
+    fn lookup_in_two(self, a: Self::F32, b: Self::F32, index: Self::I32) -> Self::F32 {
+        let in_a = self.lt_i32(index, self.splat_i32(Self::LANES as i32));
+        self.select(in_a, self.lookup(a, index), self.lookup(b, index))
+    }
+
+    /// Lane j of vector i is lane i of vector j, for as many vectors as lanes.
+    #[inline(always)]
+    fn turned(self, x: [Self::F32; 16]) -> [Self::F32; 16] {
+        // SAFETY: the vectors are `LANES` elements each.
+        unsafe { lanes::turned(Self::LANES, x) }
+    }
+
     /// Hints that the cache line at `p`, which may be anywhere, is needed soon.
     #[inline(always)]
     fn prefetch(self, p: *const f32) {

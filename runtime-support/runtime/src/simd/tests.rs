@@ -228,10 +228,10 @@ fn slices_convert_at_every_length() {
 struct Lookups;
 
 impl WithSimd for Lookups {
-    type Output = (usize, [Vec<f32>; 2]);
+    type Output = (usize, [Vec<f32>; 3]);
     #[inline(always)]
     fn run<S: Simd>(self, s: S) -> Self::Output {
-        let mut found = [std::vec![0.0; S::LANES], std::vec![0.0; S::LANES]];
+        let mut found = [(); 3].map(|()| std::vec![0.0; S::LANES]);
         let table: Vec<f32> = (0..S::LANES).map(|i| i as f32).collect();
         let index: Vec<i32> = (0..S::LANES as i32).map(|i| i * 3 + 1).collect();
         // SAFETY: all are `LANES` long.
@@ -239,6 +239,9 @@ impl WithSimd for Lookups {
             let (table, index) = (s.load(table.as_ptr()), s.load_i32(index.as_ptr()));
             s.store(found[0].as_mut_ptr(), s.lookup(table, index));
             s.store(found[1].as_mut_ptr(), s.lookup_in_fours(table, index));
+            let next = s.add(table, s.splat(S::LANES as f32));
+            let index = s.and_i32(index, s.splat_i32(2 * S::LANES as i32 - 1));
+            s.store(found[2].as_mut_ptr(), s.lookup_in_two(table, next, index));
         }
         (S::LANES, found)
     }
@@ -248,8 +251,36 @@ impl WithSimd for Lookups {
 fn lanes_are_looked_up_modulo_their_number() {
     for cx in Isa::ALL.into_iter().filter_map(Cx::with_isa) {
         let (lanes, found) = cx.dispatch(Lookups);
-        let want = [lanes, lanes.min(4)]
+        let want = [lanes, lanes.min(4), 2 * lanes]
             .map(|few| (0..lanes).map(|i| (i / few * few + (i * 3 + 1) % few) as f32).collect::<Vec<f32>>());
         assert_eq!(found, want, "{:?}", cx.isa());
+    }
+}
+
+/// Numbers 0, 1, .. of a square, turned.
+struct Turned;
+
+impl WithSimd for Turned {
+    type Output = (usize, Vec<f32>);
+    #[inline(always)]
+    fn run<S: Simd>(self, s: S) -> Self::Output {
+        let mut square: Vec<f32> = (0..16 * S::LANES).map(|i| i as f32).collect();
+        // SAFETY: there are sixteen vectors.
+        unsafe {
+            let rows = s.turned(core::array::from_fn(|i| s.load(square[i * S::LANES..].as_ptr())));
+            for (i, row) in rows.into_iter().enumerate() {
+                s.store(square[i * S::LANES..].as_mut_ptr(), row);
+            }
+        }
+        (S::LANES, square)
+    }
+}
+
+#[test]
+fn squares_are_turned() {
+    for cx in Isa::ALL.into_iter().filter_map(Cx::with_isa) {
+        let (lanes, found) = cx.dispatch(Turned);
+        let want: Vec<f32> = (0..lanes * lanes).map(|i| (i % lanes * lanes + i / lanes) as f32).collect();
+        assert_eq!(found[..lanes * lanes], want, "{:?}", cx.isa());
     }
 }

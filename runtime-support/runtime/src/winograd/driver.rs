@@ -394,6 +394,7 @@ impl<'a> Run<'a> {
             back: false,
             line: Line::NONE,
             steps: None,
+            plane: None,
         };
         // SAFETY: data, sums and weights have the block's rows and columns.
         unsafe {

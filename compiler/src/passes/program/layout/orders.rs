@@ -5,8 +5,8 @@ use crate::program::edit::reorder_axes;
 use crate::program::kernel::Part;
 use crate::program::nest::{Access, Nest, Node, STRIDE, Scalar, place_depends};
 use crate::program::recognise::{self, Product, Window};
-use crate::program::{BufferId, Program, Step, StepKind};
-use std::collections::BTreeMap;
+use crate::program::{BufferId, Program, Role, Step, StepKind};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Shorter rows fill no vector.
 pub(super) const VECTOR: i64 = 16;
@@ -15,10 +15,14 @@ const FEW_CHANNELS: i64 = 8;
 /// Outputs of a line that fill vectors.
 const LONG_LINE: i64 = 32;
 
+/// Columns, at most, and products of a sum, at least, for which AVX-512 has kernels for planes that pay.
+const PLANE_COLUMNS: i64 = 10;
+const PLANE_PRODUCTS: i64 = 25;
+
 /// What convolutions (products with padded or strided windows) and pooling would like of the buffers they read: channels last.
-/// Functions want what they read row-major.
-pub(super) fn wanted_orders(program: &Program) -> BTreeMap<BufferId, Vec<usize>> {
-    let mut wanted = BTreeMap::new();
+/// Where there are kernels for planes, those of few results want images as they are. Functions want what they read row-major.
+pub(super) fn wanted_orders(program: &Program, has_planes: bool) -> BTreeMap<BufferId, Vec<usize>> {
+    let (mut wanted, mut images) = (BTreeMap::new(), BTreeSet::new());
     let mut pending: Vec<&Step> = program.root.steps.iter().rev().collect();
     while let Some(step) = pending.pop() {
         pending.extend(step.blocks().into_iter().flat_map(|block| &block.steps).rev());
@@ -28,20 +32,46 @@ pub(super) fn wanted_orders(program: &Program) -> BTreeMap<BufferId, Vec<usize>>
             }
         }
         let StepKind::Nest(nest) = &step.kind else { continue };
-        if let Some((buffer, order)) = convolution_order(program, nest).or_else(|| pooling_order(program, nest)) {
+        if has_planes && copies_input(program, nest) {
+            images.insert(nest.store.buffer);
+        }
+        let plane = plane_order(program, nest).filter(|(buffer, _)| images.contains(buffer));
+        let line = along_lines(program, nest).map(|line| line.from);
+        let order =
+            plane.or(line).or_else(|| convolution_order(program, nest)).or_else(|| pooling_order(program, nest));
+        if let Some((buffer, order)) = order {
             wanted.entry(buffer).or_insert(order);
         }
     }
     wanted
 }
 
+/// Whether a nest copies an input as it is, perhaps between padding.
+fn copies_input(program: &Program, nest: &Nest) -> bool {
+    let Some(Scalar::Load { access, .. }) = nest.nodes.get(nest.result as usize) else { return false };
+    let same = access.index.iter().zip(&nest.store.index).all(|(from, to)| (to.clone() - from).as_const().is_some());
+    matches!(program.buffer(access.buffer).role, Role::Input(_)) && access.index.len() == nest.store.index.len() && same
+}
+
+/// The order of an image, plane by plane, for a convolution of few results: vectors hold neighbours along its lines.
+fn plane_order(program: &Program, nest: &Nest) -> Option<(BufferId, Vec<usize>)> {
+    let product = product_of_columns(program, nest)?;
+    let Scalar::Load { access, .. } = nest.nodes.get(product.data as usize)? else { return None };
+    let of = |part: Part| {
+        let axes = nest.axes.iter().zip(&product.parts).filter(move |(_, own)| **own == part);
+        axes.map(|(axis, _)| axis.extent.as_const()).try_fold(1, |n: i64, m| n.checked_mul(m?))
+    };
+    let near = |dim: &Dim, axis: usize| dim.coefficient(axis).is_some_and(|step| (1..=2).contains(&step));
+    let line = access.index.last().and_then(|dim| (0..nest.maps).find(|axis| near(dim, *axis)))?;
+    let few = of(Part::Column)? <= PLANE_COLUMNS && of(Part::Tap)? >= PLANE_PRODUCTS;
+    let is_line = product.parts[line] == Part::Row && nest.axes[line].extent.range().min >= LONG_LINE;
+    (few && is_line).then(|| (access.buffer, (0..access.index.len()).collect()))
+}
+
 fn convolution_order(program: &Program, nest: &Nest) -> Option<(BufferId, Vec<usize>)> {
     let product = recognise::product(program, nest)?;
     let channel = channel_dimension(nest, &product)?;
     let Scalar::Load { access, .. } = nest.nodes.get(product.data as usize)? else { return None };
-    if let Some(line) = along_lines(program, nest) {
-        return Some(line.from);
-    }
     let composite = |dim: &Dim| (0..nest.axes.len()).filter(|axis| dim.uses_axis(*axis)).count() > 1;
     let mut others = access.index.iter().enumerate().skip(1).filter(|(at, _)| *at != channel);
     let slides = access.index.len() > 2 && others.any(|(_, dim)| composite(dim));
@@ -135,13 +165,22 @@ fn takes_whole_lines(program: &Program, nest: &Nest, access: &Access) -> bool {
     access.index.iter().zip(dims).any(whole) && access.index.iter().all(apart)
 }
 
-/// Whether a depthwise convolution has so few channels, and lines so long, that loops along these take less time than kernels
-/// along channels, once no padding is left: of `index`, by which its data is read, the last dimension is a long line.
+/// Whether a depthwise convolution or a pooling window has so few channels, and lines so long, that loops along these take less
+/// time than kernels along channels, once no padding is left: of `index`, by which its data is read, the last dimension is a
+/// long line. Pooling windows that share nothing along it are as fast in any order.
 pub(in crate::passes::program) fn runs_along_lines(nest: &Nest, window: &Window, index: &[Dim]) -> bool {
     let extent = |axis: usize| nest.axes[axis].extent.range();
-    window.weights.is_some()
-        && line_axis(nest, index).is_some_and(|axis| !window.channels.contains(&axis) && extent(axis).min >= LONG_LINE)
+    let is_long = |line: usize| !window.channels.contains(&line) && extent(line).min >= LONG_LINE;
+    line_axis(nest, index).is_some_and(|line| is_long(line) && (window.weights.is_some() || overlap(nest, index, line)))
         && window.channels.iter().all(|axis| extent(*axis).max < FEW_CHANNELS)
+}
+
+/// Whether neighbours along a line share elements.
+fn overlap(nest: &Nest, index: &[Dim], line: usize) -> bool {
+    let Some(dim) = index.last() else { return false };
+    let step = dim.coefficient(line).unwrap_or(0);
+    let mut taps = (nest.maps..nest.axes.len()).filter(|axis| dim.uses_axis(*axis));
+    taps.any(|tap| nest.axes[tap].extent.range().min > step)
 }
 
 /// The axis of the line along which data is read: neighbours read neighbours, or elements at a small distance.
@@ -150,7 +189,7 @@ fn line_axis(nest: &Nest, index: &[Dim]) -> Option<usize> {
     index.last().and_then(|dim| (0..nest.maps).find(|axis| near(dim, *axis)))
 }
 
-/// A depthwise convolution that runs along lines.
+/// A depthwise convolution or a pooling window that runs along lines.
 pub(super) struct Line {
     /// The load of its data, and the dimension of that along which lines run.
     pub data: Node,
@@ -163,7 +202,7 @@ pub(super) struct Line {
 
 /// How a nest runs along lines, if it does: nothing of its data is padding along them.
 pub(super) fn along_lines(program: &Program, nest: &Nest) -> Option<Line> {
-    let window = recognise::window(program, nest)?;
+    let window = recognise::any_window(program, nest)?;
     let Scalar::Load { access, bounds, .. } = nest.nodes.get(window.data as usize)? else { return None };
     let axis = line_axis(nest, &access.index).filter(|_| runs_along_lines(nest, &window, &access.index))?;
     let padded = bounds.iter().any(|bound| bound.value.uses_axis(axis));

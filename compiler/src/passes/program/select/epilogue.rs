@@ -21,7 +21,7 @@ pub(in crate::passes::program) fn find(
 }
 
 /// Follows the accumulator from use to use; each use must be an addition of a bias or residual, or a limit, in the order
-/// in which the kernel applies them. Behind these there may be a function of nothing else.
+/// in which the kernel applies them. Behind these there may be a function of nothing else, or slopes.
 fn data_epilogue(program: &Program, kernel: &Kernel, description: &Description, vectors: bool) -> Option<Epilogue> {
     let nest = &kernel.nest;
     let mut epilogue = Epilogue::default();
@@ -32,6 +32,11 @@ fn data_epilogue(program: &Program, kernel: &Kernel, description: &Description, 
         if vectors && let Some((activation, nodes)) = activation::find(program, nest, current) {
             epilogue.activation = Some(activation);
             steps += nodes;
+            break;
+        }
+        if vectors && let Some(slope) = slope(program, (kernel, description), current, &after) {
+            epilogue.slope = Some(slope);
+            steps += SLOPE_NODES;
             break;
         }
         let Some(next) = applied(program, (kernel, description), &mut epilogue, (current, &after)) else {
@@ -85,6 +90,33 @@ fn applied(
         _ => return None,
     }
     Some(next)
+}
+
+/// Nodes of `x < 0 ? x * slope : x`.
+const SLOPE_NODES: usize = 3;
+
+/// The slope if the nest stores `x < 0 ? x * slope : x` with one for each column.
+fn slope(program: &Program, (kernel, description): (&Kernel, &Description), x: Node, after: &[bool]) -> Option<Node> {
+    let nodes = &kernel.nest.nodes;
+    let node = |node: Node| nodes.get(node as usize);
+    let Scalar::Select(negative, scaled, same) = node(kernel.nest.result)? else { return None };
+    let (Scalar::Binary(Binary::Lt, compared, zero), Scalar::Binary(Binary::Mul, a, b)) =
+        (node(*negative)?, node(*scaled)?)
+    else {
+        return None;
+    };
+    let slope = if *a == x { *b } else { *a };
+    let factors = (*a == x) != (*b == x);
+    let is_function = factors && (*compared, *same) == (x, x) && literal(program, node(*zero)?) == Some(0.0);
+    let Scalar::Load { access, bounds, .. } = node(slope)? else { return None };
+    let address = program.address(access.buffer, &access.index);
+    let mut batches = (0..kernel.nest.axes.len()).filter(|axis| kernel.parts[*axis] == Part::Batch);
+    let first = address.evaluate(&|_| 0) == 0 && batches.all(|axis| !address.uses_axis(axis));
+    let own = bounds.is_empty()
+        && access.is_direct()
+        && literal(program, node(slope)?).is_none()
+        && !after.get(slope as usize).copied().unwrap_or(true);
+    (is_function && own && first && is_bias(program, kernel, description, access)).then_some(slope)
 }
 
 /// A number that is known: a limit or a slope.
