@@ -20,11 +20,11 @@ pub(crate) struct TapAt {
 pub(crate) struct Lines {
     /// The row axis along lines.
     fast: usize,
-    /// Pixels from one output to the next: 1 or 2.
+    /// Taps from one output to the next: 1 or 2. Where the window is dilated, what lies between is of no line.
     pub stride: usize,
     /// The bound along lines.
     bound: Option<usize>,
-    /// Pixels before `-first` and from `limit - first` on are padding.
+    /// Pixels, counted as taps, before `-first` and from `limit - first` on are padding.
     pub first: isize,
     pub limit: isize,
 }
@@ -64,15 +64,15 @@ impl Lines {
             None => (None, 0, isize::MAX),
             Some((at, bound)) => {
                 let plain = usize::from(bound.row) == fast && bound.tap == 3;
-                let steps = bound.stride == stride as isize && bound.dilation == 1;
+                let steps = bound.stride.checked_div(bound.dilation) == Some(stride as isize);
+                let (first, limit) = counted_as_taps(bound)?;
                 // No output's taps along the line are all in the padding.
                 let reach = isize::try_from(row.extent.checked_sub(1)?.checked_mul(stride)?).ok()?;
-                let last = bound.offset.checked_add(reach)?;
-                let touches = bound.offset.checked_add(tap.extent as isize)? > 0 && last < bound.limit as isize;
+                let touches = first.checked_add(tap.extent as isize)? > 0 && first.checked_add(reach)? < limit;
                 if !(plain && steps && touches) {
                     return None;
                 }
-                (Some(at), bound.offset, isize::try_from(bound.limit).ok()?)
+                (Some(at), first, limit)
             }
         };
         if bounds.next().is_some() {
@@ -133,6 +133,18 @@ impl Lines {
         }
         found
     }
+}
+
+/// The offset and limit of a bound if only every pixel that a tap may see counts.
+fn counted_as_taps(bound: &Bound) -> Option<(isize, isize)> {
+    let (dilation, limit) = (bound.dilation, isize::try_from(bound.limit).ok()?);
+    if dilation < 1 || bound.stride.checked_rem(dilation) != Some(0) {
+        return None;
+    }
+    // Pixel 0 lies so far behind the first of them.
+    let behind = bound.offset.checked_rem_euclid(dilation)?;
+    let last = limit.checked_sub(1)?.checked_sub(behind)?;
+    Some((bound.offset.checked_div_euclid(dilation)?, last.checked_div_euclid(dilation)?.checked_add(1)?))
 }
 
 /// Numbers as pieces of lines of this length: lines, and what of each of them.
