@@ -20,7 +20,7 @@ pub(crate) struct TapAt {
 pub(crate) struct Lines {
     /// The row axis along lines.
     fast: usize,
-    /// Taps from one output to the next: 1 or 2. Where the window is dilated, what lies between is of no line.
+    /// Taps from one output to the next: 1 or 2. Pixels between the taps of a dilated window are not counted.
     pub stride: usize,
     /// The bound along lines.
     bound: Option<usize>,
@@ -135,13 +135,13 @@ impl Lines {
     }
 }
 
-/// The offset and limit of a bound if only every pixel that a tap may see counts.
+/// The offset and limit of a bound in taps instead of pixels, if outputs are whole taps apart.
 fn counted_as_taps(bound: &Bound) -> Option<(isize, isize)> {
     let (dilation, limit) = (bound.dilation, isize::try_from(bound.limit).ok()?);
     if dilation < 1 || bound.stride.checked_rem(dilation) != Some(0) {
         return None;
     }
-    // Pixel 0 lies so far behind the first of them.
+    // The first tap that is not in the padding sees this pixel.
     let behind = bound.offset.checked_rem_euclid(dilation)?;
     let last = limit.checked_sub(1)?.checked_sub(behind)?;
     Some((bound.offset.checked_div_euclid(dilation)?, last.checked_div_euclid(dilation)?.checked_add(1)?))
