@@ -51,10 +51,10 @@ pub(super) unsafe fn run(
     let light = c.k().saturating_mul(c.cols) <= LIGHT;
     let cx = parts::context(c, cx);
     let takes_lines = !epilogue.accumulate || epilogue.residual.is_none() && updates(c);
-    // Strips of planes need no copies of lines.
-    let in_planes =
-        || !epilogue.accumulate && Steps::of(c).is_some_and(|steps| plane_strip::of(cx.isa(), c, &steps).is_some());
-    let narrow = if takes_lines && !in_planes() { Narrow::of(c, cx.isa()) } else { None };
+    // Strips need no copies of lines.
+    let in_strips =
+        |steps: Steps| !epilogue.accumulate && plane_strip::of(cx.isa(), c, &steps).is_some() || steps.beat_lines(c);
+    let narrow = if takes_lines && !Steps::of(c).is_some_and(in_strips) { Narrow::of(c, cx.isa()) } else { None };
     // What stays together: tiles, or lines or pieces of them.
     let unit = narrow.as_ref().map_or(tile, |narrow| narrow.unit(c, cx.threads()));
     let block = if light { unit.saturating_mul(2) } else { most_rows(c).max(unit) };

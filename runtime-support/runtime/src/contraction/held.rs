@@ -1,8 +1,9 @@
-//! Lines of pixels, plane by plane, as kernels of planes read them: a line that several lines of outputs read is copied once.
-// Other targets have no kernels of planes.
+//! Copies of lines of pixels, as kernels read them, such as plane by plane: a line that several lines of outputs read is copied once.
+// Other targets have no such kernels.
 #![cfg_attr(not(all(feature = "vectors", target_arch = "x86_64", target_feature = "sse2")), allow(dead_code))]
 
 use super::kernel::LINE;
+use super::line::TapAt;
 use super::narrow::MOST_TAPS;
 use super::narrow_kernel::NarrowArgs;
 use crate::math::{ceil_div_usize, floor_div_usize};
@@ -28,16 +29,20 @@ pub(super) struct Held {
     now: u32,
 }
 
-/// Lines for which there is room, of up to [`LINE`] channels at a time.
-pub(super) fn places(pitch: usize, stride: usize, depth: usize) -> usize {
-    let size = pitch.saturating_mul(stride).saturating_mul(depth.min(LINE));
+/// Lines of so many floats for which there is room.
+pub(super) fn places(size: usize) -> usize {
     floor_div_usize(COPY, size.max(1)).min(PLACES)
+}
+
+/// Floats of a line in planes, of up to [`LINE`] channels at a time.
+pub(super) fn planes(pitch: usize, stride: usize, depth: usize) -> usize {
+    pitch.saturating_mul(stride).saturating_mul(depth.min(LINE))
 }
 
 /// Pixels from one plane of the copy to the next: of each channel, those that begin with pixel 0, 1, .. of a stride are planes.
 #[inline(always)]
-pub(super) fn pitch(outputs: usize, window: usize, stride: usize) -> usize {
-    ceil_div_usize(outputs.saturating_add(ceil_div_usize(window, stride)), SQUARE) * SQUARE
+pub(super) fn pitch(outputs: usize, span: usize, stride: usize) -> usize {
+    ceil_div_usize(outputs.saturating_add(ceil_div_usize(span, stride)), SQUARE).saturating_mul(SQUARE)
 }
 
 impl Held {
@@ -51,6 +56,36 @@ impl Held {
     /// Other lines follow, or others of their outputs.
     pub fn forget(&mut self) {
         self.from = [null(); PLACES];
+    }
+
+    /// Finds the lines of these taps, as far as they are held, in places of so many floats.
+    #[inline(always)]
+    pub fn find(&mut self, first: *const f32, taps: &[TapAt], size: usize) {
+        self.now = self.now.wrapping_add(1);
+        let copy = self.copy.as_mut_ptr().cast::<f32>();
+        for (line, tap) in self.lines.iter_mut().zip(taps) {
+            let at = first.wrapping_offset(tap.at);
+            let held = self.from.iter().take(self.places).position(|from| *from == at);
+            *line = held.map_or(null(), |place| copy.wrapping_add(place * size).cast_const());
+            self.read.iter_mut().skip(held.unwrap_or(PLACES)).take(1).for_each(|read| *read = self.now);
+        }
+    }
+
+    /// Gives the line of tap `i` a place if it has none: that of what was read least lately. Where the line is, and is to be copied to.
+    #[inline(always)]
+    pub fn place(&mut self, (i, at): (usize, *const f32), size: usize) -> Option<*mut f32> {
+        let line = self.lines.get_mut(i).filter(|line| line.is_null())?;
+        let held = self.from.iter_mut().zip(&mut self.read).take(self.places).enumerate();
+        let place = match held.min_by_key(|(_, (_, read))| **read) {
+            Some((place, (from, read))) => {
+                (*from, *read) = (at, self.now);
+                place
+            }
+            None => i,
+        };
+        let to = self.copy.as_mut_ptr().cast::<f32>().wrapping_add(place * size);
+        *line = to.cast_const();
+        Some(to)
     }
 }
 
@@ -77,32 +112,16 @@ impl WithSimd for Hold<'_> {
 
     #[inline(always)]
     fn run<S: Simd>(self, s: S) {
-        let Held { copy, lines, places, from, read, now } = self.held;
-        let (copy, args) = (copy.as_mut_ptr().cast::<f32>(), self.lines.args);
-        let size = self.lines.pitch * args.stride * args.depth.min(LINE);
-        let start = ((args.start * args.stride) as isize).wrapping_mul(args.pixel);
-        let first = args.a.wrapping_offset(start).wrapping_add(self.lines.channels.0);
-        let taps = || args.taps.iter().map(|tap| first.wrapping_offset(tap.at));
-        *now = now.wrapping_add(1);
-        for (i, (line, at)) in lines.iter_mut().zip(taps()).enumerate() {
-            let held = from.iter().take(*places).position(|from| *from == at);
-            *line = held.map_or(null(), |place| copy.wrapping_add(place * size).cast_const());
-            read.iter_mut().skip(held.unwrap_or(PLACES)).take(1).for_each(|read| *read = *now);
-            if *places == 0 {
-                let to = copy.wrapping_add(i * size);
+        let (args, channel) = (self.lines.args, self.lines.channels.0);
+        let size = planes(self.lines.pitch, args.stride, args.depth);
+        let first = args.at().wrapping_add(channel);
+        self.held.find(first, args.taps, size);
+        for (i, tap) in args.taps.iter().enumerate() {
+            let at = first.wrapping_offset(tap.at);
+            if let Some(to) = self.held.place((i, at), size) {
                 // SAFETY: promised by whoever made this.
                 unsafe { self.lines.copy(s, at, to) };
-                *line = to.cast_const();
             }
-        }
-        for (line, at) in lines.iter_mut().zip(taps()).filter(|(line, _)| line.is_null()) {
-            // What was read least lately makes way.
-            let held = from.iter_mut().zip(&mut *read).take(*places).enumerate();
-            let Some((place, (from, read))) = held.min_by_key(|(_, (_, read))| **read) else { return };
-            let to = copy.wrapping_add(place * size);
-            (*from, *read, *line) = (at, *now, to.cast_const());
-            // SAFETY: promised by whoever made this.
-            unsafe { self.lines.copy(s, at, to) };
         }
     }
 }
@@ -115,13 +134,10 @@ impl Lines<'_> {
     #[inline(always)]
     unsafe fn copy<S: Simd>(&self, s: S, a: *const f32, mut to: *mut f32) {
         let (args, stride) = (self.args, self.args.stride);
-        let low = args.first.wrapping_add((args.start * stride) as isize);
-        // `clamp` could panic.
-        let inside = |at: isize| at.max(0).min(((self.count - 1) * stride + args.window) as isize) as usize;
-        let (first, end) = (inside(low.saturating_neg()), inside(args.limit.wrapping_sub(low)));
+        let (first, end) = args.inside((self.count - 1) * stride + args.span());
         for phase in 0..stride {
             let of_phase = |pixel: usize| ceil_div_usize(pixel.saturating_sub(phase), stride);
-            let pixels = (of_phase(first), of_phase(end.max(first)));
+            let pixels = (of_phase(first), of_phase(end));
             // SAFETY: promised by the caller.
             unsafe { self.line(s, a.wrapping_offset(phase as isize * args.pixel), to, pixels) };
             to = to.wrapping_add(self.channels.1 * self.pitch);

@@ -20,11 +20,13 @@ pub(crate) struct TapAt {
 pub(crate) struct Lines {
     /// The row axis along lines.
     fast: usize,
-    /// Taps from one output to the next: 1 or 2. Pixels between the taps of a dilated window are not counted.
+    /// Pixels from one output to the next: 1 or 2. What neither outputs nor taps begin at is not counted.
     pub stride: usize,
+    /// Pixels from one tap to the next: 1 for a stride of 2.
+    pub gap: usize,
     /// The bound along lines.
     bound: Option<usize>,
-    /// Pixels, counted as taps, before `-first` and from `limit - first` on are padding.
+    /// Pixels before `-first` and from `limit - first` on are padding.
     pub first: isize,
     pub limit: isize,
 }
@@ -54,8 +56,8 @@ impl Lines {
     pub fn of(c: &Contraction, most: usize) -> Option<Self> {
         let fast = c.rows.iter().rposition(|axis| axis.extent != 1)? & 3;
         let (row, [t0, t1, t2, tap]) = (c.rows[fast], c.taps);
-        let stride = [1, 2].into_iter().find(|stride| step(*stride, tap.a) == row.a)?;
-        if tap.a <= 0 || t0.extent.checked_mul(t1.extent)?.checked_mul(t2.extent)? > most {
+        let (stride, gap) = steps(row.a, tap.a)?;
+        if t0.extent.checked_mul(t1.extent)?.checked_mul(t2.extent)? > most {
             return None;
         }
         let along = |bound: &Bound| bound.limit != 0 && (usize::from(bound.row) == fast || bound.tap == 3);
@@ -64,12 +66,12 @@ impl Lines {
             None => (None, 0, isize::MAX),
             Some((at, bound)) => {
                 let plain = usize::from(bound.row) == fast && bound.tap == 3;
-                let steps = bound.stride.checked_div(bound.dilation) == Some(stride as isize);
-                let (first, limit) = counted_as_taps(bound)?;
-                // No output's taps along the line are all in the padding.
-                let reach = isize::try_from(row.extent.checked_sub(1)?.checked_mul(stride)?).ok()?;
-                let touches = first.checked_add(tap.extent as isize)? > 0 && first.checked_add(reach)? < limit;
-                if !(plain && steps && touches) {
+                let (first, limit) = counted(bound, (stride, gap))?;
+                // No output's window along the line is all in the padding.
+                let last = isize::try_from(row.extent.checked_sub(1)?.checked_mul(stride)?).ok()?;
+                let window = isize::try_from(span(tap.extent, gap)).ok()?;
+                let touches = first.checked_add(window)? > 0 && first.checked_add(last)? < limit;
+                if !(plain && touches) {
                     return None;
                 }
                 (Some(at), first, limit)
@@ -78,7 +80,28 @@ impl Lines {
         if bounds.next().is_some() {
             return None;
         }
-        Some(Lines { fast, stride, bound, first, limit })
+        Some(Lines { fast, stride, gap, bound, first, limit })
+    }
+
+    /// Elements from a pixel to the next.
+    pub fn pixel(&self, c: &Contraction) -> isize {
+        c.taps[3].a / self.gap as isize
+    }
+
+    /// Lines from the first row of the window to the last, with those between them, where lines follow each other in the data; at
+    /// least as many as the window has rows.
+    pub fn rows(&self, c: &Contraction) -> usize {
+        let [t0, t1, t2, tap] = c.taps;
+        let all = floor_div_usize(c.k(), tap.extent.saturating_mul(c.depth));
+        let line = c.rows.iter().take(self.fast).rfind(|axis| axis.extent != 1);
+        let gap = line.and_then(|line| t2.a.checked_div(line.a)).and_then(|gap| usize::try_from(gap).ok());
+        let planes = t0.extent.saturating_mul(t1.extent);
+        gap.map_or(all, |gap| planes.saturating_mul(span(t2.extent, gap)).max(all))
+    }
+
+    /// Pixels of a row of the window, with those between its taps.
+    pub fn span(&self, c: &Contraction) -> usize {
+        span(c.taps[3].extent, self.gap)
     }
 
     /// The row axis along lines.
@@ -135,16 +158,33 @@ impl Lines {
     }
 }
 
-/// The offset and limit of a bound in taps instead of pixels, if outputs are whole taps apart.
-fn counted_as_taps(bound: &Bound) -> Option<(isize, isize)> {
-    let (dilation, limit) = (bound.dilation, isize::try_from(bound.limit).ok()?);
-    if dilation < 1 || bound.stride.checked_rem(dilation) != Some(0) {
+/// Pixels from an output to the next, and from a tap to the next, where one of these is a pixel.
+fn steps(row: isize, tap: isize) -> Option<(usize, usize)> {
+    match (row.checked_div(tap)?, row.checked_rem(tap)?) {
+        _ if row <= 0 || tap <= 0 => None,
+        (stride @ 1..=2, 0) => Some((stride as usize, 1)),
+        _ if tap % row == 0 => Some((1, (tap / row) as usize)),
+        _ => None,
+    }
+}
+
+/// Pixels from the first of so many taps to the last.
+pub(super) fn span(taps: usize, gap: usize) -> usize {
+    taps.saturating_sub(1).saturating_mul(gap).saturating_add(1)
+}
+
+/// The offset and limit of a bound in pixels, of which outputs and taps are so many apart.
+fn counted(bound: &Bound, (stride, gap): (usize, usize)) -> Option<(isize, isize)> {
+    let (stride, gap) = (isize::try_from(stride).ok()?, isize::try_from(gap).ok()?);
+    let (pixel, limit) = (bound.dilation.checked_div(gap)?, isize::try_from(bound.limit).ok()?);
+    let steps = (pixel.checked_mul(stride)?, pixel.checked_mul(gap)?);
+    if pixel < 1 || steps != (bound.stride, bound.dilation) {
         return None;
     }
-    // The first tap that is not in the padding sees this pixel.
-    let behind = bound.offset.checked_rem_euclid(dilation)?;
+    // Where the first pixel that is not in the padding begins.
+    let behind = bound.offset.checked_rem_euclid(pixel)?;
     let last = limit.checked_sub(1)?.checked_sub(behind)?;
-    Some((bound.offset.checked_div_euclid(dilation)?, last.checked_div_euclid(dilation)?.checked_add(1)?))
+    Some((bound.offset.checked_div_euclid(pixel)?, last.checked_div_euclid(pixel)?.checked_add(1)?))
 }
 
 /// Numbers as pieces of lines of this length: lines, and what of each of them.

@@ -1,5 +1,6 @@
 //! Convolutions with no more columns than a wide vector holds, as of narrow groups: line by line, because tiles of so few
 //! products wait for the addresses of their rows, and most of these have taps in the padding.
+mod columns;
 mod planes;
 #[cfg(test)]
 mod tests;
@@ -8,7 +9,7 @@ use super::fold::{FoldKernel, Folded};
 use super::job::{Job, MOST_ROWS, offset};
 use super::kernel::LINE;
 use super::line::{self, Lines};
-use super::narrow_kernel::{self, COPY, Kernel, NarrowArgs, NarrowCopy, NarrowKernel, Tiling, row};
+use super::narrow_kernel::{self, COPY, Kernel, NarrowArgs, Tiling, row};
 use super::parts::{Parts, Shared};
 use super::planar_kernel::{self, Shape};
 use super::results::Results;
@@ -16,7 +17,6 @@ use super::{Contraction, Then};
 use crate::cx::Cx;
 use crate::isa::Isa;
 use crate::math::{ceil_div_usize, floor_div_usize, floor_mod_usize};
-use core::mem::MaybeUninit;
 use core::ops::Range;
 use core::ptr::{null, null_mut};
 
@@ -24,10 +24,8 @@ use core::ptr::{null, null_mut};
 const LEAST_DEPTH: usize = 8;
 /// Most rows of a window: those of volumes are many.
 pub(super) const MOST_TAPS: usize = 25;
-/// Outputs of a kernel, at most.
-const MOST_OUTPUTS: usize = 64;
 /// Outputs of a kernel for which the window is copied, at most.
-const MOST_COPIED: usize = 16;
+const MOST_COPIED: usize = 28;
 /// Floats that are copied at once where the window has several rows: a quarter of the first-level cache, through which the
 /// weights stream meanwhile.
 const PART: usize = 2048;
@@ -88,17 +86,22 @@ impl Narrow {
         let lines = Lines::of(c, MOST_TAPS)?;
         let outputs = lines.outputs(c);
         let taps = floor_div_usize(c.k(), window.saturating_mul(c.depth));
+        let span = lines.span(c);
         let fits = |taps: usize| {
             move |rows: usize| {
-                let (_, row) = row(rows, lines.stride, (window, c.depth));
+                let (_, row) = row(rows, lines.stride, (span, c.depth));
                 rows <= MOST_COPIED && c.depth >= LEAST_DEPTH && row.saturating_mul(taps) <= COPY
             }
         };
         let of = |kernels, taps| set.choose(kernels, lines.stride, outputs, fits(taps));
-        let groups = if Folded::takes(c) { of(&set.groups, taps).map(|(_, kernel)| (set.fold, kernel)) } else { None };
+        let groups = if Folded::takes(c) && lines.gap == 1 {
+            of(&set.groups, taps).map(|(_, kernel)| (set.fold, kernel))
+        } else {
+            None
+        };
         let (by_parts, at_once) = (of(&set.whole, 1), of(&set.whole, taps));
         // Of every second pixel, twice as many are copied.
-        let copy = |kernel: &Tiling| copies((outputs, kernel.outputs), lines.stride, window);
+        let copy = |kernel: &Tiling| copies((outputs, kernel.outputs), &lines, c);
         let tiles = tiles(outputs, c.depth, set.quarters);
         let least = at_once.map_or(tiles, |(time, _)| time);
         let columns = by_parts.filter(|(time, kernel)| lines.stride == 1 || time + copy(kernel) < least).or(at_once);
@@ -106,7 +109,8 @@ impl Narrow {
         // Tiles of rows take a vector for every output, and a quarter of it for their addresses.
         let (time, columns) =
             columns.map_or((outputs.saturating_mul(set.quarters + 1) / 4, None), |(time, kernel)| (time, Some(kernel)));
-        let shape = Shape { cols: c.cols, outputs, stride: lines.stride, taps, window, depth: c.depth };
+        let (stride, depth) = (lines.stride, c.depth);
+        let shape = Shape { cols: c.cols, outputs, stride, taps, window, span, depth };
         let planar = planar_kernel::choose(isa, shape);
         let planar = planar.filter(|(planar, _)| *planar < time).map(|(_, kernel)| kernel);
         Some(Narrow { whole: planar.or(columns)?, groups, lines })
@@ -154,20 +158,15 @@ impl Narrow {
             // SAFETY: promised by the caller.
             let weights = unsafe { self.weights(c, job.w, &mut folded) };
             for (lines, outputs) in line::pieces(rows, length) {
-                let (kernel, copy) = match weights.kernel.kernel {
-                    Kernel::Columns(kernel, copy) => (kernel, copy),
-                    Kernel::Planes(kernel) => {
-                        let lines = (lines, outputs, cx.is_back());
-                        // SAFETY: promised by the caller.
-                        unsafe { self.planes(&job, (kernel, &weights), &mut table, lines, then) };
-                        continue;
+                let lines = (lines, outputs, cx.is_back());
+                // SAFETY: promised by the caller; pieces have outputs enough.
+                unsafe {
+                    match weights.kernel.kernel {
+                        Kernel::Columns(kernel, copy) => {
+                            self.columns(&job, (kernel, copy, &weights), &mut table, lines, then);
+                        }
+                        Kernel::Planes(kernel) => self.planes(&job, (kernel, &weights), &mut table, lines, then),
                     }
-                };
-                for i in 0..lines.len() {
-                    let number = at(&lines, i);
-                    let line = (table.line(c, &self.lines, number), number * length, outputs.clone());
-                    // SAFETY: promised by the caller; pieces have outputs enough.
-                    unsafe { self.compute(&job, (kernel, copy, &weights), line, then) };
                 }
             }
         }
@@ -201,55 +200,19 @@ impl Narrow {
         NarrowArgs {
             taps: line.taps(),
             a: job.a.wrapping_offset(line.a),
-            pixel: c.taps[3].a,
+            pixel: self.lines.pixel(c),
             stride: self.lines.stride,
+            gap: self.lines.gap,
             first: self.lines.first,
             limit: self.lines.limit,
             depth: c.depth,
             window: c.taps[3].extent,
             w: weights.w,
             width: weights.width,
-            copy: null(),
             sums: (null(), null_mut()),
             to,
             start: 0,
             outputs: axis.extent,
-        }
-    }
-
-    /// One line, then the closure on it where it lies.
-    ///
-    /// # Safety
-    /// As `parts`; there are at least as many outputs as the kernel computes.
-    unsafe fn compute(
-        &self,
-        job: &Job<'_>,
-        (kernel, copy, weights): (NarrowKernel, NarrowCopy, &Weights),
-        (line, first_row, outputs): (&Line, usize, Range<usize>),
-        then: Option<Then<'_>>,
-    ) {
-        let (mut args, rows) = (self.args(job, weights, line), weights.kernel.outputs);
-        let (mut done, mut old, end) = (outputs.start, [MaybeUninit::uninit(); MOST_OUTPUTS * LINE], outputs.end);
-        let last = end.saturating_sub(rows);
-        if job.in_place {
-            // SAFETY: these are the rows of the last outputs.
-            unsafe { save(&args.to, last..end, &mut old) };
-        }
-        while done < end {
-            // The last outputs overlap those before them, which are not residuals any more.
-            let start = done.min(last);
-            if job.in_place && start < done {
-                args.to.residual = old.as_ptr().cast::<f32>().wrapping_sub(start * args.to.cols);
-                args.to.residual_step = args.to.cols;
-            }
-            (args.start, args.outputs) = (start, end - start);
-            // SAFETY: promised by the caller; there are as many outputs.
-            unsafe { by_parts((kernel, copy), rows, &args) };
-            done += rows;
-        }
-        if let Some(then) = then {
-            // SAFETY: inside the result, which is borrowed.
-            unsafe { show(job, &args.to, first_row, outputs, then) };
         }
     }
 }
@@ -265,9 +228,10 @@ unsafe fn show(job: &Job<'_>, to: &Results, first_row: usize, outputs: Range<usi
 }
 
 /// What the copy of a line for kernels of `rows` outputs takes, as their products are counted.
-fn copies((outputs, rows): (usize, usize), stride: usize, window: usize) -> usize {
-    let (pixels, _) = row(rows, stride, (window, 1));
-    ceil_div_usize(outputs, rows).saturating_mul(ceil_div_usize(pixels.saturating_mul(3), window.saturating_mul(LINE)))
+fn copies((outputs, rows): (usize, usize), lines: &Lines, c: &Contraction) -> usize {
+    let (pixels, _) = row(rows, lines.stride, (lines.span(c), 1));
+    let products = c.taps[3].extent.saturating_mul(LINE);
+    ceil_div_usize(outputs, rows).saturating_mul(ceil_div_usize(pixels.saturating_mul(3), products.max(1)))
 }
 
 /// What tiles of the rows of a line take, with the addresses of rows; a product takes so many quarters of a vector's.
@@ -281,49 +245,18 @@ fn tiles(outputs: usize, depth: usize, quarters: usize) -> usize {
     (rows.saturating_mul(quarters) / 4).saturating_add(ceil_div_usize(rows.saturating_mul(address), depth))
 }
 
-/// The outputs of a kernel, for which as many rows of the window are copied at once as there is room for.
-///
-/// # Safety
-/// As [`NarrowKernel`](narrow_kernel::NarrowKernel) and [`NarrowCopy`].
-// A frame of its own: kernels of planes have their own room.
-#[inline(never)]
-unsafe fn by_parts((kernel, copy): (NarrowKernel, NarrowCopy), outputs: usize, args: &NarrowArgs<'_>) {
-    let (mut room, mut sums) =
-        ([MaybeUninit::<f32>::uninit(); COPY], [MaybeUninit::<f32>::uninit(); MOST_COPIED * LINE]);
-    let (room, sums) = (room.as_mut_ptr().cast::<f32>(), sums.as_mut_ptr().cast::<f32>());
-    let (pixels, row) = row(outputs, args.stride, (args.window, args.depth));
-    let together = together(args.taps.len(), row);
-    let (mut rest, mut from) = (args.taps, null());
-    loop {
-        let (taps, others) = rest.split_at_checked(together).unwrap_or((rest, &[]));
-        let sums = (from, if others.is_empty() { null_mut() } else { sums });
-        let part = NarrowArgs { taps, copy: room, sums, ..*args };
-        // SAFETY: promised by the caller; there is room for these rows, and for the sums of all outputs.
-        unsafe {
-            copy(&part, pixels, room);
-            kernel(&part);
+/// Lines in blocks, each with one table; from the last one on if they go back.
+fn blocks(lines: Range<usize>, is_back: bool) -> impl Iterator<Item = Range<usize>> {
+    let mut left = lines;
+    core::iter::from_fn(move || {
+        if left.is_empty() {
+            return None;
         }
-        if others.is_empty() {
-            return;
-        }
-        (rest, from) = (others, sums.1);
-    }
-}
-
-/// Rows of the window that are copied at once, in parts of equal size, but a row at least.
-fn together(taps: usize, row: usize) -> usize {
-    let parts = ceil_div_usize(taps.saturating_mul(row), PART).max(1);
-    ceil_div_usize(taps, parts).min(floor_div_usize(COPY, row.max(1)))
-}
-
-/// Saves rows of the result without gaps.
-///
-/// # Safety
-/// They are valid, and no more than fit.
-unsafe fn save(to: &Results, rows: Range<usize>, old: &mut [MaybeUninit<f32>; MOST_OUTPUTS * LINE]) {
-    for (i, row) in rows.enumerate() {
-        let (from, at) = (to.out.wrapping_add(row * to.out_step), old.as_mut_ptr().wrapping_add(i * to.cols));
-        // SAFETY: promised by the caller.
-        unsafe { core::ptr::copy_nonoverlapping(from.cast_const().cast(), at, to.cols) };
-    }
+        let some = match is_back {
+            true => left.start.max(floor_div_usize(left.end - 1, TABLED) * TABLED)..left.end,
+            false => left.start..left.end.min((floor_div_usize(left.start, TABLED) + 1) * TABLED),
+        };
+        left = if is_back { left.start..some.start } else { some.end..left.end };
+        Some(some)
+    })
 }

@@ -20,7 +20,7 @@ use crate::math::ceil_div_usize;
 use crate::simd::{Simd, load_first};
 
 /// Outputs of the kernels that take no longer than their products and a load of weights, at most.
-const MOST_QUICK: usize = 14;
+const MOST_QUICK: usize = 30;
 /// Floats of the copy.
 pub(super) const COPY: usize = 6144;
 
@@ -33,8 +33,9 @@ pub(super) struct NarrowArgs<'a> {
     pub a: *const f32,
     /// Distance of pixels.
     pub pixel: isize,
-    /// Pixels from one output to the next, for a kernel of planes.
+    /// Pixels from one output to the next, for a kernel of planes, and from one tap to the next.
     pub stride: usize,
+    pub gap: usize,
     /// Pixels `-first..limit - first` are not in the padding.
     pub first: isize,
     pub limit: isize,
@@ -46,8 +47,6 @@ pub(super) struct NarrowArgs<'a> {
     pub w: *const f32,
     /// Channels of a group, for a kernel of groups.
     pub width: usize,
-    /// The rows of the window for these outputs, as [`NarrowCopy`] leaves them; null for kernels of planes.
-    pub copy: *const f32,
     /// [`LINE`] sums of every output to begin with, or null, and where sums go instead of the result, or null.
     pub sums: (*const f32, *mut f32),
     pub to: Results,
@@ -56,16 +55,41 @@ pub(super) struct NarrowArgs<'a> {
     pub outputs: usize,
 }
 
-/// # Safety
-/// The machine has the instruction set; all addresses are valid for the outputs, columns and taps.
-pub(super) type NarrowKernel = unsafe fn(&NarrowArgs<'_>);
+impl NarrowArgs<'_> {
+    /// Pixels of a row of the window, with those between its taps.
+    #[inline(always)]
+    pub fn span(&self) -> usize {
+        self.window.saturating_sub(1).wrapping_mul(self.gap).wrapping_add(1)
+    }
 
-/// Copies so many pixels, from the first one that output `start` reads on, of the rows of the window, chunk by chunk of [`LINE`]
-/// channels, with zeros for padding.
+    /// The first pixel that output `start` reads.
+    #[inline(always)]
+    pub fn at(&self) -> *const f32 {
+        self.a.wrapping_offset(((self.start * self.stride) as isize).wrapping_mul(self.pixel))
+    }
+
+    /// Which of so many pixels, from the first one that output `start` reads on, are not in the padding.
+    #[inline(always)]
+    pub fn inside(&self, pixels: usize) -> (usize, usize) {
+        let low = self.first.wrapping_add((self.start * self.stride) as isize);
+        // `clamp` could panic.
+        let inside = |at: isize| at.max(0).min(pixels as isize) as usize;
+        let (first, end) = (inside(low.saturating_neg()), inside(self.limit.wrapping_sub(low)));
+        (first, end.max(first))
+    }
+}
+
+/// # Safety
+/// The machine has the instruction set; all addresses are valid for the outputs, columns and taps. The rows of the window for these
+/// outputs are as [`NarrowCopy`] leaves them.
+pub(super) type NarrowKernel = unsafe fn(&NarrowArgs<'_>, &[*const f32]);
+
+/// Copies so many pixels of a row of the window, from the first one that output `start` reads on, which is given, chunk by chunk
+/// of [`LINE`] channels, with zeros for padding.
 ///
 /// # Safety
-/// The machine has the instruction set; the addresses are valid, and the last pointer has room for the pixels of all rows.
-pub(super) type NarrowCopy = unsafe fn(&NarrowArgs<'_>, usize, *mut f32);
+/// The machine has the instruction set; the addresses are valid, and the last pointer has room for so many pixels.
+pub(super) type NarrowCopy = unsafe fn(&NarrowArgs<'_>, *const f32, usize, *mut f32);
 
 /// A kernel.
 #[derive(Clone, Copy)]
@@ -125,8 +149,8 @@ impl NarrowSet {
 }
 
 /// Pixels that so many outputs read of a row of the window, and floats of the copy for it.
-pub(super) fn row(rows: usize, stride: usize, (window, depth): (usize, usize)) -> (usize, usize) {
-    let pixels = rows.saturating_sub(1).saturating_mul(stride).saturating_add(window);
+pub(super) fn row(rows: usize, stride: usize, (span, depth): (usize, usize)) -> (usize, usize) {
+    let pixels = rows.saturating_sub(1).saturating_mul(stride).saturating_add(span);
     (pixels, ceil_div_usize(depth, LINE).saturating_mul(pixels).saturating_mul(LINE))
 }
 
@@ -135,23 +159,22 @@ pub(super) fn row(rows: usize, stride: usize, (window, depth): (usize, usize)) -
 /// # Safety
 /// As [`NarrowKernel`]; the caller is compiled for the instruction set of `S`, whose vectors divide [`LINE`] lanes.
 #[inline(always)]
-unsafe fn outputs<S: Simd, const STRIDE: usize, const MR: usize>(s: S, args: &NarrowArgs<'_>) {
-    let (pixels, chunks) = ((MR - 1) * STRIDE + args.window, ceil_div_usize(args.depth, LINE));
+unsafe fn outputs<S: Simd, const STRIDE: usize, const MR: usize>(s: S, args: &NarrowArgs<'_>, lines: &[*const f32]) {
+    let (pixels, chunks) = ((MR - 1) * STRIDE + args.span(), ceil_div_usize(args.depth, LINE));
     // SAFETY: promised by the caller.
     unsafe {
         for first in (0..LINE).step_by(S::LANES) {
             let Some(to) = args.to.from(first) else { return };
-            let (mut row, mut acc) = (args.copy, begin::<S, MR>(s, args, first));
-            for tap in args.taps {
+            let mut acc = begin::<S, MR>(s, args, first);
+            for (tap, row) in args.taps.iter().zip(lines) {
                 let mut w = args.w.wrapping_add(tap.index * args.depth * LINE + first);
                 for t in 0..args.window {
                     for chunk in 0..chunks {
-                        let from = row.wrapping_add((chunk * pixels + t) * LINE);
+                        let from = row.wrapping_add((chunk * pixels + t * args.gap) * LINE);
                         let len = LINE.min(args.depth - chunk * LINE);
                         w = products::<S, STRIDE, MR>(s, &mut acc, from, w, len);
                     }
                 }
-                row = row.wrapping_add(chunks * pixels * LINE);
             }
             end::<S, MR>(s, args, (to, first), &mut acc);
         }
@@ -197,18 +220,17 @@ unsafe fn end<S: Simd, const MR: usize>(
     }
 }
 
-/// Copies pixels of the rows of the window.
+/// Copies pixels of a row of the window.
 ///
 /// # Safety
 /// As [`NarrowCopy`].
 #[inline(always)]
-unsafe fn copy<S: Simd>(s: S, args: &NarrowArgs<'_>, pixels: usize, mut to: *mut f32) {
-    for tap in args.taps {
-        for chunk in 0..ceil_div_usize(args.depth, LINE) {
-            // SAFETY: promised by the caller.
-            unsafe { copy_line(s, args, (args.a.wrapping_offset(tap.at), chunk * LINE), pixels, to) };
-            to = to.wrapping_add(pixels * LINE);
-        }
+unsafe fn copy<S: Simd>(s: S, args: &NarrowArgs<'_>, a: *const f32, pixels: usize, mut to: *mut f32) {
+    let (first, end) = args.inside(pixels);
+    for channel in (0..args.depth).step_by(LINE) {
+        // SAFETY: promised by the caller.
+        unsafe { copy_chunk(s, args, (a, channel), (first, end, pixels), to) };
+        to = to.wrapping_add(pixels * LINE);
     }
 }
 
@@ -217,27 +239,22 @@ unsafe fn copy<S: Simd>(s: S, args: &NarrowArgs<'_>, pixels: usize, mut to: *mut
 /// # Safety
 /// As [`NarrowCopy`].
 #[inline(always)]
-unsafe fn copy_line<S: Simd>(
+unsafe fn copy_chunk<S: Simd>(
     s: S,
     args: &NarrowArgs<'_>,
     (a, channel): (*const f32, usize),
-    pixels: usize,
+    (first, end, pixels): (usize, usize, usize),
     to: *mut f32,
 ) {
-    let start = args.start * args.stride;
-    let low = args.first.wrapping_add(start as isize);
-    // `clamp` could panic.
-    let inside = |at: isize| at.max(0).min(pixels as isize) as usize;
-    let (first, end) = (inside(low.saturating_neg()), inside(args.limit.wrapping_sub(low)));
-    let a = a.wrapping_offset((start as isize).wrapping_mul(args.pixel)).wrapping_add(channel);
+    let (a, depth) = (a.wrapping_add(channel), args.depth - channel);
     // SAFETY: promised by the caller: pixels first..end are not in the padding.
     unsafe {
-        for v in (0..LINE).step_by(S::LANES) {
-            for p in (0..first).chain(end.max(first)..pixels) {
+        for v in (0..LINE.min(depth)).step_by(S::LANES) {
+            for p in (0..first).chain(end..pixels) {
                 s.store(to.wrapping_add(p * LINE + v), s.splat(0.0));
             }
             // Fewer channels may be left.
-            let left = (args.depth - channel).saturating_sub(v);
+            let left = depth.saturating_sub(v);
             for p in first..end {
                 let x = load_first(s, a.wrapping_offset((p as isize).wrapping_mul(args.pixel)).wrapping_add(v), left);
                 s.store(to.wrapping_add(p * LINE + v), x);
@@ -303,14 +320,14 @@ unsafe fn product<S: Simd, const STRIDE: usize, const MR: usize>(
 /// # Safety
 /// As [`outputs`].
 #[inline(always)]
-unsafe fn grouped<S: Simd, const STRIDE: usize, const MR: usize>(s: S, args: &NarrowArgs<'_>) {
+unsafe fn grouped<S: Simd, const STRIDE: usize, const MR: usize>(s: S, args: &NarrowArgs<'_>, lines: &[*const f32]) {
     // SAFETY: promised by the caller; no group is divided between two vectors.
     unsafe {
         for first in (0..LINE).step_by(S::LANES) {
-            let (copy, mut acc) = (args.copy.wrapping_add(first), [[s.splat(0.0)]; MR]);
+            let mut acc = [[s.splat(0.0)]; MR];
             match args.width == S::LANES {
-                true => groups::<S, STRIDE, MR, true>(s, args, copy, first, &mut acc),
-                false => groups::<S, STRIDE, MR, false>(s, args, copy, first, &mut acc),
+                true => groups::<S, STRIDE, MR, true>(s, (args, lines), first, &mut acc),
+                false => groups::<S, STRIDE, MR, false>(s, (args, lines), first, &mut acc),
             }
             let Some(to) = args.to.from(first) else { return };
             to.finish::<S, MR, 1>(s, args.start, &mut acc);
@@ -325,17 +342,16 @@ unsafe fn grouped<S: Simd, const STRIDE: usize, const MR: usize>(s: S, args: &Na
 #[inline(always)]
 unsafe fn groups<S: Simd, const STRIDE: usize, const MR: usize, const ONE: bool>(
     s: S,
-    args: &NarrowArgs<'_>,
-    copy: *const f32,
+    (args, lines): (&NarrowArgs<'_>, &[*const f32]),
     column: usize,
     acc: &mut [[S::F32; 1]; MR],
 ) {
-    let (mut row, pixels) = (copy, (MR - 1) * STRIDE + WINDOW);
     let first: [i32; LINE] = core::array::from_fn(|lane| first_of_group(args.width, lane) as i32);
     // SAFETY: promised by the caller.
     unsafe {
         let first = s.load_i32(first.as_ptr());
-        for tap in args.taps {
+        for (tap, row) in args.taps.iter().zip(lines) {
+            let row = row.wrapping_add(column);
             let mut w = args.w.wrapping_add(tap.index * args.width * LINE + column);
             for channel in 0..args.width {
                 let index = s.add_i32(first, s.splat_i32(channel as i32));
@@ -356,7 +372,6 @@ unsafe fn groups<S: Simd, const STRIDE: usize, const MR: usize, const ONE: bool>
                 }
                 w = w.wrapping_add(LINE);
             }
-            row = row.wrapping_add(pixels * LINE);
         }
     }
 }
@@ -392,9 +407,9 @@ macro_rules! kernels {
                 /// # Safety
                 /// As [`NarrowCopy`].
                 #[$attribute]
-                unsafe fn kernel(args: &NarrowArgs<'_>, pixels: usize, to: *mut f32) {
+                unsafe fn kernel(args: &NarrowArgs<'_>, a: *const f32, pixels: usize, to: *mut f32) {
                     // SAFETY: promised by the caller; this function has the target features.
-                    unsafe { copy($token, args, pixels, to) }
+                    unsafe { copy($token, args, a, pixels, to) }
                 }
                 kernel
             },
@@ -404,9 +419,9 @@ macro_rules! kernels {
         /// # Safety
         /// As [`NarrowKernel`].
         #[$attribute]
-        unsafe fn kernel(args: &NarrowArgs<'_>) {
+        unsafe fn kernel(args: &NarrowArgs<'_>, lines: &[*const f32]) {
             // SAFETY: promised by the caller; this function has the target features.
-            unsafe { $function::<_, $stride, $rows>($token, args) }
+            unsafe { $function::<_, $stride, $rows>($token, args, lines) }
         }
         kernel
     }};
@@ -420,7 +435,7 @@ mod x86 {
 
     kernels!(
         AVX512, Avx512::new(), true, 4, target_feature(enable = "avx512f,avx512vl,avx512bw,avx512dq,fma,avx2"),
-        whole: 16 14 13 12 10 8 7 4; groups: 10 8 7 4, of every second pixel: 8 7 4
+        whole: 28 24 22 20 18 16 14 13 12 10 8 7 4; groups: 10 8 7 4, of every second pixel: 8 7 4
     );
 
     // Vectors of half the length take as long or, where the processor divides long ones, half as long.
@@ -429,6 +444,9 @@ mod x86 {
         whole: 16 14 13 12 10 8 7 4; groups:, of every second pixel:
     );
 
+    /// The same where shorter vectors take as long.
+    static AVX512_8_WHOLE: NarrowSet = NarrowSet { quarters: 4, ..AVX512_8 };
+
     kernels!(
         AVX2, Avx2::new(), false, 4, target_feature(enable = "avx2,fma"),
         whole: 10 7 4; groups: 7 8 4, of every second pixel: 7 8 4
@@ -436,7 +454,8 @@ mod x86 {
 
     pub(super) fn of(isa: Isa, cols: usize) -> Option<&'static NarrowSet> {
         match isa {
-            Isa::Avx512 if cols <= 8 => Some(&AVX512_8),
+            Isa::Avx512 if cols <= 8 && isa.is_halved() => Some(&AVX512_8),
+            Isa::Avx512 if cols <= 8 => Some(&AVX512_8_WHOLE),
             Isa::Avx512 => Some(&AVX512),
             Isa::Avx2 => Some(&AVX2),
             _ => None,

@@ -11,7 +11,7 @@
     allow(dead_code, unused_macros)
 )]
 
-use super::held::{Held, Hold, Lines, pitch, places};
+use super::held::{Held, Hold, Lines, pitch, places, planes};
 use super::kernel::LINE;
 use super::narrow_kernel::{Kernel, NarrowArgs, Tiling};
 use super::results::Results;
@@ -50,9 +50,10 @@ pub(super) struct Shape {
     pub outputs: usize,
     /// Pixels from one output to the next.
     pub stride: usize,
-    /// Rows of the window, taps of each, and channels.
+    /// Rows of the window, taps of each, the pixels of these with those between them, and channels.
     pub taps: usize,
     pub window: usize,
+    pub span: usize,
     pub depth: usize,
 }
 
@@ -76,12 +77,12 @@ pub(super) fn choose(isa: Isa, shape: Shape) -> Option<(usize, Tiling)> {
 impl Planar {
     /// Lines for which there is room.
     fn places(&self, shape: Shape) -> usize {
-        places(pitch(self.outputs, shape.window, shape.stride), shape.stride, shape.depth)
+        places(planes(pitch(self.outputs, shape.span, shape.stride), shape.stride, shape.depth))
     }
 
     /// Pixels of a line that it reads.
     fn pixels(&self, shape: Shape) -> usize {
-        pitch(self.outputs, shape.window, shape.stride).saturating_mul(shape.stride)
+        pitch(self.outputs, shape.span, shape.stride).saturating_mul(shape.stride)
     }
 
     /// Lines that an output reads, so many channels at a time.
@@ -124,7 +125,7 @@ impl Planar {
 #[inline(always)]
 unsafe fn outputs<S: Simd, const NV: usize, const NC: usize>(s: S, args: &NarrowArgs<'_>, held: &mut Held) {
     let (stride, outputs) = (args.stride, NV * S::LANES);
-    let (pitch, count) = (pitch(outputs, args.window, stride), args.outputs.min(outputs));
+    let (pitch, count) = (pitch(outputs, args.span(), stride), args.outputs.min(outputs));
     let (mut acc, mut channel) = ([[s.splat(0.0); NV]; NC], 0);
     // SAFETY: promised by the caller.
     unsafe {
@@ -139,7 +140,7 @@ unsafe fn outputs<S: Simd, const NV: usize, const NC: usize>(s: S, args: &Narrow
                     while t < args.window {
                         let w = args.w.wrapping_add(((tap.index + t) * args.depth + channel) * LINE);
                         products::<S, NV, NC>(s, &mut acc, (pixels, pitch), w, len);
-                        (t, pixels) = (t + stride, pixels.wrapping_add(1));
+                        (t, pixels) = (t + stride, pixels.wrapping_add(args.gap));
                     }
                     row = row.wrapping_add(len * pitch);
                 }

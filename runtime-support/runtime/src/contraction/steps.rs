@@ -11,6 +11,8 @@ use core::ops::Range;
 const MOST: usize = 192;
 /// Most contiguous runs of the left operand that one sum takes: those of a cube of five.
 const RUNS: usize = 25;
+/// Products per sum for which copies of lines would take longer.
+const SHORT: usize = 40;
 /// Least rows of a line of windows: the last tile of a strip computes some rows again. Of rows that are one vector, each of
 /// which takes little beside its addresses, fewer.
 const LEAST: usize = 3 * MOST_ROWS;
@@ -74,6 +76,14 @@ impl Steps {
         steps.inside = (inside.start, inside.end);
         let least = if c.cols <= LINE { LEAST_NARROW } else { LEAST };
         (whole || inside.len() >= least).then_some(steps)
+    }
+
+    /// Whether strips take less time than lines would: windows of one row, of which few reach into the padding, share no lines with
+    /// others, and copies of these would take longer than their few products.
+    pub(super) fn beat_lines(&self, c: &Contraction) -> bool {
+        let (start, end) = self.inside;
+        let outside = self.line.saturating_sub(end.saturating_sub(start));
+        c.taps[..3].iter().all(|tap| tap.extent == 1) && c.k() <= SHORT && outside <= self.line / 8
     }
 
     /// Rows between two strips.

@@ -51,7 +51,9 @@ fn window_rows(c: &Contraction) -> usize {
 impl ByLines {
     /// The windows in lines, if they have the form and there is a kernel.
     pub fn of(c: &Contraction, isa: Isa, operation: Operation) -> Option<Self> {
-        let (lines, taps) = (Lines::of(c, MOST_ROWS)?, c.taps[3].extent);
+        // These kernels read every pixel between the first tap and the last.
+        let lines = Lines::of(c, MOST_ROWS).filter(|lines| lines.gap == 1)?;
+        let taps = c.taps[3].extent;
         let pool = |max: bool| {
             // Other kernels take all channels of a pixel at a time.
             let pixels = lines.outputs(c).saturating_mul(lines.stride).saturating_add(taps);

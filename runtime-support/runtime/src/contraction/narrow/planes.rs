@@ -1,18 +1,20 @@
 //! Lines by kernels of planes, which hold the lines of pixels that they have in common.
-use super::super::held::{Held, pitch, places};
+use super::super::held::{self, Held, pitch};
 use super::super::job::Job;
 use super::super::kernel::LINE;
 use super::super::planar_kernel::PlanarKernel;
-use super::{Contraction, Narrow, TABLED, Table, Then, Weights, show};
+use super::{Contraction, Narrow, Table, Then, Weights, blocks, show};
 use crate::math::{ceil_div_usize, floor_div_usize};
 use core::ops::Range;
 
 impl Narrow {
     /// Lines that are held for so many outputs: those that an output reads, of all channels, or none if they are too many.
     fn places(&self, c: &Contraction, outputs: usize) -> usize {
-        let (stride, window) = (self.lines.stride, c.taps[3].extent);
-        let all = floor_div_usize(c.k(), window.saturating_mul(c.depth)).saturating_mul(ceil_div_usize(c.depth, LINE));
-        if all > places(pitch(outputs, window, stride), stride, c.depth) { 0 } else { all }
+        let (stride, chunks) = (self.lines.stride, ceil_div_usize(c.depth, LINE));
+        let least = floor_div_usize(c.k(), c.taps[3].extent.saturating_mul(c.depth)).saturating_mul(chunks);
+        let size = held::planes(pitch(outputs, self.lines.span(c), stride), stride, c.depth);
+        let places = held::places(size);
+        if least > places { 0 } else { self.lines.rows(c).saturating_mul(chunks).min(places) }
     }
 
     /// Lines, or a part of them, from the last one on if they go back; the closure sees them where they lie.
@@ -29,17 +31,10 @@ impl Narrow {
         (lines, part, is_back): (Range<usize>, Range<usize>, bool),
         then: Option<Then<'_>>,
     ) {
-        let (length, outputs, mut left) = (self.line(job.c), weights.kernel.outputs, lines);
+        let (length, outputs) = (self.line(job.c), weights.kernel.outputs);
         let last = part.end.saturating_sub(outputs).max(part.start);
         let mut held = Held::new(self.places(job.c, outputs));
-        while !left.is_empty() {
-            // Lines with one table.
-            let some = match is_back {
-                true => floor_div_usize(left.end - 1, TABLED) * TABLED..left.end,
-                false => left.start..(floor_div_usize(left.start, TABLED) + 1) * TABLED,
-            };
-            let some = some.start.max(left.start)..some.end.min(left.end);
-            left = if is_back { left.start..some.start } else { some.end..left.end };
+        for some in blocks(lines, is_back) {
             let mut done = part.start;
             while done < part.end {
                 // The last outputs overlap those before them, which must still be residuals.

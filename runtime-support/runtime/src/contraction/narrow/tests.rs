@@ -21,23 +21,29 @@ fn of_size(
     size: [usize; 2],
 ) -> Contraction {
     let (stride, pad) = (1 + r.below(2), [r.below(3), r.below(4)]);
-    // Of a dilated window, outputs are as many taps apart.
+    // Of a dilated window, outputs are as many taps apart, or a pixel.
     let dilation = [1, [1, 1, 2, 3][r.below(4)]];
+    let strides = [stride, if dilation[1] > 1 && r.below(2) == 0 { 1 } else { stride * dilation[1] }];
     let reach = |i: usize| (size[i] - 1) * dilation[i] + 1;
-    let out = |i: usize, n: usize| (n + 2 * pad[i]).saturating_sub(reach(i)) / (stride * dilation[i]) + 1;
+    let out = |i: usize, n: usize| (n + 2 * pad[i]).saturating_sub(reach(i)) / strides[i] + 1;
     let (pixel, width) = (groups * depth, groups * cols);
     let (line, columns) = (w * pixel, out(1, w));
     let bound = |i: usize, limit: usize| {
         let (row, tap) = (i as u8, i as u8 + 2);
-        let (stride, dilation) = ((stride * dilation[i]) as isize, dilation[i] as isize);
+        let (stride, dilation) = (strides[i] as isize, dilation[i] as isize);
         Bound { row, tap, stride, dilation, offset: -(pad[i] as isize), limit }
     };
-    let row = |extent, a: usize, out| RowAxis { extent, a: (a * stride) as isize, out, residual: out };
+    let row = |extent, a: usize, out| RowAxis { extent, a: a as isize, out, residual: out };
     let step = dilation[1] * pixel;
     let group = Batch { w: packed_len(cols, size[0] * size[1] * depth, 32), extent: groups, ..Batch::ONE };
     Contraction {
         batches: [Batch::ONE, Batch { a: depth as isize, out: cols, residual: cols, bias: cols, ..group }],
-        rows: [row(out(0, h), line, columns * width), row(columns, step, width), RowAxis::ONE, RowAxis::ONE],
+        rows: [
+            row(out(0, h), strides[0] * line, columns * width),
+            row(columns, strides[1] * pixel, width),
+            RowAxis::ONE,
+            RowAxis::ONE,
+        ],
         taps: [
             Tap::ONE,
             Tap::ONE,
@@ -91,8 +97,9 @@ fn groups_have_the_numbers_of_single_rows() {
 
 #[test]
 fn lines_have_the_bits_of_single_rows_on_every_isa_and_team() {
-    let (mut r, mut narrow, mut planar) = (Random(0x0a44_0775), 0, [0; 2]);
-    for case in 0..140 {
+    // Kernels of planes of every pixel, of every second one, and of taps with gaps.
+    let (mut r, mut narrow, mut planar) = (Random(0x0a44_0775), 0, [0; 3]);
+    for case in 0..180 {
         let (groups, h, w) = (1 + r.below(3), 1 + r.below(7), 3 + r.below(if case < 60 { 40 } else { 240 }));
         let c = match case {
             // Long lines of few columns are for kernels of planes.
@@ -105,10 +112,11 @@ fn lines_have_the_bits_of_single_rows_on_every_isa_and_team() {
         };
         let (m, n) = (c.m(), groups * c.cols);
         let (mut a, mut weights) = (r.floats(h * w * groups * c.depth), r.floats(groups * c.batches[1].w));
-        if Narrow::of(&c, Isa::Avx512).is_some_and(|narrow| matches!(narrow.whole.kernel, Kernel::Planes(_))) {
+        let planes = |narrow: &Narrow| matches!(narrow.whole.kernel, Kernel::Planes(_));
+        if let Some(Narrow { lines, .. }) = Narrow::of(&c, Isa::Avx512).filter(planes) {
             // Kernels of planes sum in another order: these sums are exact.
             a.iter_mut().chain(&mut weights).for_each(|x| *x = (*x * 8.0).round() / 8.0);
-            planar[c.rows[1].a as usize / c.taps[3].a as usize - 1] += 1;
+            planar[if lines.gap > 1 { 2 } else { lines.stride - 1 }] += 1;
         }
         let (bias, residual) = (r.floats(n), r.floats(m * n));
         let closure = |mut tile: Tile<'_>| {
