@@ -54,7 +54,8 @@ pub(super) unsafe fn run(
     // Strips need no copies of lines.
     let in_strips =
         |steps: Steps| !epilogue.accumulate && plane_strip::of(cx.isa(), c, &steps).is_some() || steps.beat_lines(c);
-    let narrow = if takes_lines && !Steps::of(c).is_some_and(in_strips) { Narrow::of(c, cx.isa()) } else { None };
+    let narrow = if takes_lines { Narrow::of(c, cx.isa()) } else { None };
+    let narrow = narrow.filter(|_| !Steps::of(c).is_some_and(in_strips));
     // What stays together: tiles, or lines or pieces of them.
     let unit = narrow.as_ref().map_or(tile, |narrow| narrow.unit(c, cx.threads()));
     let block = if light { unit.saturating_mul(2) } else { most_rows(c).max(unit) };

@@ -13,7 +13,7 @@ use core::mem::MaybeUninit;
 use core::ptr::null;
 
 /// Floats of all copies: nine rows of a window of nine, for two vectors of outputs.
-const COPY: usize = 9 * LINE * 40;
+pub(super) const COPY: usize = 9 * LINE * 40;
 /// Most lines.
 const PLACES: usize = 32;
 
@@ -51,6 +51,11 @@ impl Held {
     pub fn new(places: usize) -> Self {
         let (copy, lines) = ([MaybeUninit::uninit(); COPY], [null(); MOST_TAPS]);
         Held { copy, lines, places, from: [null(); PLACES], read: [0; PLACES], now: 0 }
+    }
+
+    /// Room for [`COPY`] floats, where no lines are held.
+    pub fn room(&mut self) -> *mut f32 {
+        self.copy.as_mut_ptr().cast()
     }
 
     /// Other lines follow, or others of their outputs.

@@ -20,6 +20,8 @@ pub(crate) struct TapAt {
 pub(crate) struct Lines {
     /// The row axis along lines.
     fast: usize,
+    /// Elements from a pixel to the next.
+    pub pixel: isize,
     /// Pixels from one output to the next: 1 or 2. What neither outputs nor taps begin at is not counted.
     pub stride: usize,
     /// Pixels from one tap to the next: 1 for a stride of 2.
@@ -56,7 +58,7 @@ impl Lines {
     pub fn of(c: &Contraction, most: usize) -> Option<Self> {
         let fast = c.rows.iter().rposition(|axis| axis.extent != 1)? & 3;
         let (row, [t0, t1, t2, tap]) = (c.rows[fast], c.taps);
-        let (stride, gap) = steps(row.a, tap.a)?;
+        let (pixel, stride, gap) = steps(row.a, tap.a)?;
         if t0.extent.checked_mul(t1.extent)?.checked_mul(t2.extent)? > most {
             return None;
         }
@@ -80,12 +82,7 @@ impl Lines {
         if bounds.next().is_some() {
             return None;
         }
-        Some(Lines { fast, stride, gap, bound, first, limit })
-    }
-
-    /// Elements from a pixel to the next.
-    pub fn pixel(&self, c: &Contraction) -> isize {
-        c.taps[3].a / self.gap as isize
+        Some(Lines { fast, pixel, stride, gap, bound, first, limit })
     }
 
     /// Lines from the first row of the window to the last, with those between them, where lines follow each other in the data; at
@@ -158,12 +155,12 @@ impl Lines {
     }
 }
 
-/// Pixels from an output to the next, and from a tap to the next, where one of these is a pixel.
-fn steps(row: isize, tap: isize) -> Option<(usize, usize)> {
+/// Elements from a pixel to the next, and pixels from an output to the next, and from a tap to the next, where one of these is a pixel.
+fn steps(row: isize, tap: isize) -> Option<(isize, usize, usize)> {
     match (row.checked_div(tap)?, row.checked_rem(tap)?) {
         _ if row <= 0 || tap <= 0 => None,
-        (stride @ 1..=2, 0) => Some((stride as usize, 1)),
-        _ if tap % row == 0 => Some((1, (tap / row) as usize)),
+        (stride @ 1..=2, 0) => Some((tap, stride as usize, 1)),
+        _ if tap.checked_rem(row)? == 0 => Some((row, 1, tap.checked_div(row)? as usize)),
         _ => None,
     }
 }

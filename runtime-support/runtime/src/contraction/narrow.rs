@@ -6,10 +6,11 @@ mod planes;
 mod tests;
 
 use super::fold::{FoldKernel, Folded};
+use super::held::COPY;
 use super::job::{Job, MOST_ROWS, offset};
 use super::kernel::LINE;
 use super::line::{self, Lines};
-use super::narrow_kernel::{self, COPY, Kernel, NarrowArgs, Tiling, row};
+use super::narrow_kernel::{self, Kernel, NarrowArgs, Tiling, row};
 use super::parts::{Parts, Shared};
 use super::planar_kernel::{self, Shape};
 use super::results::Results;
@@ -200,7 +201,7 @@ impl Narrow {
         NarrowArgs {
             taps: line.taps(),
             a: job.a.wrapping_offset(line.a),
-            pixel: self.lines.pixel(c),
+            pixel: self.lines.pixel,
             stride: self.lines.stride,
             gap: self.lines.gap,
             first: self.lines.first,
@@ -245,16 +246,16 @@ fn tiles(outputs: usize, depth: usize, quarters: usize) -> usize {
     (rows.saturating_mul(quarters) / 4).saturating_add(ceil_div_usize(rows.saturating_mul(address), depth))
 }
 
-/// Lines in blocks, each with one table; from the last one on if they go back.
-fn blocks(lines: Range<usize>, is_back: bool) -> impl Iterator<Item = Range<usize>> {
+/// Lines in blocks of so many, which divide those of a table; from the last one on if they go back.
+fn blocks(lines: Range<usize>, is_back: bool, most: usize) -> impl Iterator<Item = Range<usize>> {
     let mut left = lines;
     core::iter::from_fn(move || {
         if left.is_empty() {
             return None;
         }
         let some = match is_back {
-            true => left.start.max(floor_div_usize(left.end - 1, TABLED) * TABLED)..left.end,
-            false => left.start..left.end.min((floor_div_usize(left.start, TABLED) + 1) * TABLED),
+            true => left.start.max(floor_div_usize(left.end - 1, most) * most)..left.end,
+            false => left.start..left.end.min((floor_div_usize(left.start, most) + 1) * most),
         };
         left = if is_back { left.start..some.start } else { some.end..left.end };
         Some(some)

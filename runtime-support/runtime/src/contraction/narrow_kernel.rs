@@ -21,9 +21,6 @@ use crate::simd::{Simd, load_first};
 
 /// Outputs of the kernels that take no longer than their products and a load of weights, at most.
 const MOST_QUICK: usize = 30;
-/// Floats of the copy.
-pub(super) const COPY: usize = 6144;
-
 /// Some outputs of one line.
 #[derive(Clone, Copy)]
 pub(super) struct NarrowArgs<'a> {

@@ -1,8 +1,8 @@
 //! Lines by kernels of columns, which read copies of the rows of their window, or pixels where these lie as in a copy.
-use super::super::held::{Held, places};
+use super::super::held::{COPY, Held, places};
 use super::super::job::Job;
 use super::super::kernel::LINE;
-use super::super::narrow_kernel::{COPY, NarrowArgs, NarrowCopy, NarrowKernel, row};
+use super::super::narrow_kernel::{NarrowArgs, NarrowCopy, NarrowKernel, row};
 use super::super::results::Results;
 use super::{Contraction, MOST_COPIED, MOST_TAPS, Narrow, PART, TABLED, Table, Then, Weights, blocks, show};
 use crate::math::{ceil_div_usize, floor_div_usize};
@@ -10,10 +10,9 @@ use core::mem::MaybeUninit;
 use core::ops::Range;
 use core::ptr::{null, null_mut};
 
-/// The last rows of the result in every line of a block, which overlap those before them.
-type Saved = [MaybeUninit<f32>; TABLED * SAVED];
-
-/// Floats of a line of those.
+/// Lines of a block where the result replaces a residual: the last rows of each, which overlap those before them, are saved.
+const UPDATED: usize = 4;
+/// Floats of these rows of a line.
 const SAVED: usize = MOST_COPIED * LINE;
 
 impl Narrow {
@@ -35,8 +34,8 @@ impl Narrow {
         let last = part.end.saturating_sub(rows);
         let source = Source::of(self, job.c, rows);
         let mut held = Held::new(source.places());
-        let mut saved: Saved = [MaybeUninit::uninit(); TABLED * SAVED];
-        for some in blocks(lines, is_back) {
+        let mut saved = [MaybeUninit::<f32>::uninit(); UPDATED * SAVED];
+        for some in blocks(lines, is_back, if job.in_place { UPDATED } else { TABLED }) {
             let number = |i: usize| if is_back { some.end - 1 - i } else { some.start + i };
             let mut done = part.start;
             while done < part.end {
@@ -120,7 +119,7 @@ impl Source {
     ) {
         let Source::Held { pixels, size, .. } = *self else {
             // SAFETY: promised by the caller.
-            return unsafe { by_parts((kernel, copy), rows, args) };
+            return unsafe { by_parts((kernel, copy), rows, args, held.room()) };
         };
         let first = args.at();
         let is_copy = args.pixel == LINE as isize && args.depth == LINE && args.inside(pixels) == (0, pixels);
@@ -146,13 +145,10 @@ impl Source {
 /// The outputs of a kernel, for which as many rows of the window are copied at once as there is room for.
 ///
 /// # Safety
-/// As [`NarrowKernel`] and [`NarrowCopy`].
-// A frame of its own: lines that are held have their own room.
-#[inline(never)]
-unsafe fn by_parts((kernel, copy): (NarrowKernel, NarrowCopy), outputs: usize, args: &NarrowArgs<'_>) {
-    let (mut room, mut sums) =
-        ([MaybeUninit::<f32>::uninit(); COPY], [MaybeUninit::<f32>::uninit(); MOST_COPIED * LINE]);
-    let (room, sums) = (room.as_mut_ptr().cast::<f32>(), sums.as_mut_ptr().cast::<f32>());
+/// As [`NarrowKernel`] and [`NarrowCopy`]; there is room for [`COPY`] floats.
+unsafe fn by_parts((kernel, copy): (NarrowKernel, NarrowCopy), outputs: usize, args: &NarrowArgs<'_>, room: *mut f32) {
+    let mut sums = [MaybeUninit::<f32>::uninit(); MOST_COPIED * LINE];
+    let sums = sums.as_mut_ptr().cast::<f32>();
     let (pixels, row) = row(outputs, args.stride, (args.span(), args.depth));
     let together = together(args.taps.len(), row);
     let (mut rest, mut from, mut lines) = (args.taps, null(), [null(); MOST_TAPS]);

@@ -3,7 +3,7 @@ use super::super::held::{self, Held, pitch};
 use super::super::job::Job;
 use super::super::kernel::LINE;
 use super::super::planar_kernel::PlanarKernel;
-use super::{Contraction, Narrow, Table, Then, Weights, blocks, show};
+use super::{Contraction, Narrow, TABLED, Table, Then, Weights, blocks, show};
 use crate::math::{ceil_div_usize, floor_div_usize};
 use core::ops::Range;
 
@@ -34,7 +34,7 @@ impl Narrow {
         let (length, outputs) = (self.line(job.c), weights.kernel.outputs);
         let last = part.end.saturating_sub(outputs).max(part.start);
         let mut held = Held::new(self.places(job.c, outputs));
-        for some in blocks(lines, is_back) {
+        for some in blocks(lines, is_back, TABLED) {
             let mut done = part.start;
             while done < part.end {
                 // The last outputs overlap those before them, which must still be residuals.
