@@ -72,6 +72,17 @@ def few_columns(channels, results, window, stride=1):
     return lambda x: o.convolution(x, w(results, channels, window, window), [stride] * 2, pads, pads, [1, 1])
 
 
+def stack(channels, *window, gap=1):
+    """Four convolutions with functions, which see data as the one before has ordered it."""
+
+    def layers(x):
+        for _ in range(4):
+            x = o.relu(line(channels, *window, gap=gap)(x))
+        return x
+
+    return layers
+
+
 def between(kind, window, channels):
     """Pooling between two convolutions."""
     return lambda x: dense(pooled(kind, window)(dense(x, channels)), channels)
@@ -160,6 +171,14 @@ LAYERS = {
         (4, 16, 1000),
         lambda x: o.convolution(x, w(24, 16, 15), [1], [7], [7], [1]),
     ),
+    "stack_of_8": ((1, 8, 40, 40), stack(8, 3, 3)),
+    "stack_of_10": ((1, 10, 40, 40), stack(10, 3, 3)),
+    "stack_of_16": ((1, 16, 64, 64), stack(16, 3, 3)),
+    "stack_of_8_dilated": ((1, 8, 64, 64), stack(8, 3, 3, gap=2)),
+    "stack_of_10_dilated": ((1, 10, 40, 40), stack(10, 3, 3, gap=2)),
+    "stack_of_16_dilated": ((1, 16, 40, 40), stack(16, 3, 3, gap=2)),
+    "stack_of_8_in_lines": ((1, 8, 800), stack(8, 3)),
+    "stack_of_12_in_lines": ((1, 12, 800), stack(12, 3)),
     "depthwise_of_colours": ((1, 3, 224, 224), lambda x: grouped(x, 3, 1, 1, 5, 5)),
     "depthwise_of_colours_11": ((2, 3, 128, 128), lambda x: grouped(x, 3, 1, 1, 11, 11)),
     "depthwise_of_colours_twice": ((1, 3, 112, 112), two_depthwise(3, (3, 3), (5, 5))),

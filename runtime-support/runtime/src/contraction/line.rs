@@ -207,6 +207,19 @@ mod tests {
     use std::vec::Vec;
 
     #[test]
+    fn pixels_are_what_outputs_and_taps_are_whole_numbers_of_apart() {
+        assert_eq!(steps(12, 12), Some((12, 1, 1)));
+        assert_eq!(steps(24, 12), Some((12, 2, 1)));
+        assert_eq!(steps(12, 36), Some((12, 1, 3)));
+        assert_eq!([steps(36, 12), steps(24, 36), steps(0, 12), steps(12, 0), steps(-12, 12)], [None; 5]);
+        let bound = |stride, dilation| Bound { row: 1, tap: 3, stride, dilation, offset: -3, limit: 9 };
+        assert_eq!(counted(&bound(1, 3), (1, 3)), Some((-3, 9)));
+        // Pixels -4, -2, 0, 2, .. that an odd offset begins between: 1, 3, 5 and 7 are not in the padding.
+        assert_eq!(counted(&bound(4, 2), (2, 1)), Some((-2, 4)));
+        assert_eq!([counted(&bound(2, 3), (1, 3)), counted(&bound(1, 2), (1, 3))], [None; 2]);
+    }
+
+    #[test]
     fn pieces_are_whole_lines_and_what_is_left() {
         let all = |rows| pieces(rows, 10).collect::<Vec<_>>();
         assert_eq!(all(0..30), [(0..3, 0..10)]);
