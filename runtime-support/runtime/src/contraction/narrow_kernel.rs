@@ -19,8 +19,6 @@ use crate::isa::Isa;
 use crate::math::ceil_div_usize;
 use crate::simd::{Simd, load_first};
 
-/// Outputs of the kernels that take no longer than their products and a load of weights, at most.
-const MOST_QUICK: usize = 30;
 /// Some outputs of one line.
 #[derive(Clone, Copy)]
 pub(super) struct NarrowArgs<'a> {
@@ -131,9 +129,9 @@ impl NarrowSet {
         outputs: usize,
         fits: impl Fn(usize) -> bool,
     ) -> Option<(usize, Tiling)> {
-        // Sums of fewer outputs than this wait for each other; sixteen take longer than their products, by measurement.
+        // Sums of fewer outputs than this wait for each other; weights are loaded once for all.
         let time = |rows: usize| {
-            let vectors = rows.max(8) + 1 + usize::from(rows > MOST_QUICK);
+            let vectors = rows.max(8) + 1;
             ceil_div_usize(ceil_div_usize(outputs, rows).saturating_mul(vectors).saturating_mul(self.quarters), 4)
         };
         let fitting = kernels.get(stride.checked_sub(1)?)?.iter().filter(|(rows, _)| *rows <= outputs && fits(*rows));
