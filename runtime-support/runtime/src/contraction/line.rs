@@ -57,9 +57,9 @@ impl Lines {
     /// The lines, if the convolution has the form, and a window of so many rows at most.
     pub fn of(c: &Contraction, most: usize) -> Option<Self> {
         let fast = c.rows.iter().rposition(|axis| axis.extent != 1)? & 3;
-        let (row, [t0, t1, t2, tap]) = (c.rows[fast], c.taps);
+        let (row, tap) = (c.rows[fast], c.taps[3]);
         let (pixel, stride, gap) = steps(row.a, tap.a)?;
-        if t0.extent.checked_mul(t1.extent)?.checked_mul(t2.extent)? > most {
+        if c.window_rows() > most {
             return None;
         }
         let along = |bound: &Bound| bound.limit != 0 && (usize::from(bound.row) == fast || bound.tap == 3);
@@ -88,12 +88,11 @@ impl Lines {
     /// Lines from the first row of the window to the last, with those between them, where lines follow each other in the data; at
     /// least as many as the window has rows.
     pub fn rows(&self, c: &Contraction) -> usize {
-        let [t0, t1, t2, tap] = c.taps;
-        let all = floor_div_usize(c.k(), tap.extent.saturating_mul(c.depth));
+        let [t0, t1, t2, _] = c.taps;
         let line = c.rows.iter().take(self.fast).rfind(|axis| axis.extent != 1);
         let gap = line.and_then(|line| t2.a.checked_div(line.a)).and_then(|gap| usize::try_from(gap).ok());
         let planes = t0.extent.saturating_mul(t1.extent);
-        gap.map_or(all, |gap| planes.saturating_mul(span(t2.extent, gap)).max(all))
+        gap.map_or(0, |gap| planes.saturating_mul(span(t2.extent, gap))).max(c.window_rows())
     }
 
     /// Pixels of a row of the window, with those between its taps.

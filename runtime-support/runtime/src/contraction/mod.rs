@@ -178,6 +178,12 @@ impl Contraction {
         a.extent.saturating_mul(b.extent).saturating_mul(c.extent).saturating_mul(d.extent).saturating_mul(self.depth)
     }
 
+    /// Rows of the window, each of the taps of the last axis. Saturates.
+    pub(crate) const fn window_rows(&self) -> usize {
+        let [a, b, c, _] = self.taps;
+        a.extent.saturating_mul(b.extent).saturating_mul(c.extent)
+    }
+
     /// Output rows per batch. Saturates.
     #[must_use]
     pub const fn m(&self) -> usize {

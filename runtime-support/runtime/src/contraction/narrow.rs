@@ -86,7 +86,7 @@ impl Narrow {
         }
         let lines = Lines::of(c, MOST_TAPS)?;
         let outputs = lines.outputs(c);
-        let taps = floor_div_usize(c.k(), window.saturating_mul(c.depth));
+        let taps = c.window_rows();
         let span = lines.span(c);
         let fits = |taps: usize| {
             move |rows: usize| {

@@ -43,11 +43,6 @@ pub(super) fn division(c: &Contraction, line: usize, wanted: usize, threads: usi
     (wanted.min(each.saturating_mul(threads)), (line, c.cols))
 }
 
-/// Rows of the window. Saturates.
-fn window_rows(c: &Contraction) -> usize {
-    c.taps.iter().take(3).fold(1usize, |rows, tap| rows.saturating_mul(tap.extent))
-}
-
 impl ByLines {
     /// The windows in lines, if they have the form and there is a kernel.
     pub fn of(c: &Contraction, isa: Isa, operation: Operation) -> Option<Self> {
@@ -86,7 +81,7 @@ impl ByLines {
             // SAFETY: promised by the caller.
             return unsafe { self.run_near(job, copies, part, cols, then) };
         }
-        if window_rows(c) > MOST_TAPS {
+        if c.window_rows() > MOST_TAPS {
             // SAFETY: promised by the caller.
             return unsafe { self.run_high(job, part, cols, then) };
         }

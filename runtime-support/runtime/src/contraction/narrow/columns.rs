@@ -90,9 +90,8 @@ enum Source {
 impl Source {
     fn of(narrow: &Narrow, c: &Contraction, rows: usize) -> Self {
         let (pixels, size) = row(rows, narrow.lines.stride, (narrow.lines.span(c), c.depth));
-        let taps = floor_div_usize(c.k(), c.taps[3].extent.saturating_mul(c.depth));
         let most = places(size);
-        if taps > most {
+        if c.window_rows() > most {
             return Source::Parts;
         }
         Source::Held { places: narrow.lines.rows(c).min(most), pixels, size }

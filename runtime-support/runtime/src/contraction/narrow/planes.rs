@@ -4,14 +4,14 @@ use super::super::job::Job;
 use super::super::kernel::LINE;
 use super::super::planar_kernel::PlanarKernel;
 use super::{Contraction, Narrow, TABLED, Table, Then, Weights, blocks, show};
-use crate::math::{ceil_div_usize, floor_div_usize};
+use crate::math::ceil_div_usize;
 use core::ops::Range;
 
 impl Narrow {
     /// Lines that are held for so many outputs: those that an output reads, of all channels, or none if they are too many.
     fn places(&self, c: &Contraction, outputs: usize) -> usize {
         let (stride, chunks) = (self.lines.stride, ceil_div_usize(c.depth, LINE));
-        let least = floor_div_usize(c.k(), c.taps[3].extent.saturating_mul(c.depth)).saturating_mul(chunks);
+        let least = c.window_rows().saturating_mul(chunks);
         let size = held::planes(pitch(outputs, self.lines.span(c), stride), stride, c.depth);
         let places = held::places(size);
         if least > places { 0 } else { self.lines.rows(c).saturating_mul(chunks).min(places) }
