@@ -1,4 +1,6 @@
 //! Copies of lines of pixels, as kernels read them, such as plane by plane: a line that several lines of outputs read is copied once.
+// Vectors of a square are indexed by constants, as those of register tiles.
+#![allow(clippy::needless_range_loop)]
 // Other targets have no such kernels.
 #![cfg_attr(not(all(feature = "vectors", target_arch = "x86_64", target_feature = "sse2")), allow(dead_code))]
 
@@ -171,7 +173,8 @@ impl Lines<'_> {
                 }
             }
             if end - first >= SQUARE && len >= SQUARE {
-                return self.squares(a, to, (first, end));
+                let rest = if len == LINE { self.blocks(s, a, to, (first, end)) } else { first };
+                return self.squares(a, to, (rest, end));
             }
             for channel in 0..len {
                 for p in first..end {
@@ -179,6 +182,30 @@ impl Lines<'_> {
                 }
             }
         }
+    }
+
+    /// Those of the pixels that are whole vectors, of [`LINE`] channels. Returns the first of the others.
+    ///
+    /// # Safety
+    /// As `line`.
+    #[inline(always)]
+    unsafe fn blocks<S: Simd>(&self, s: S, a: *const f32, to: *mut f32, (mut first, end): (usize, usize)) -> usize {
+        while S::LANES == LINE && end - first >= LINE {
+            let (from, to) = (a.wrapping_add(first * self.distance()), to.wrapping_add(first));
+            let mut pixels = [s.splat(0.0); LINE];
+            // SAFETY: promised by the caller.
+            unsafe {
+                for i in 0..LINE {
+                    pixels[i] = s.load(from.wrapping_add(i * self.distance()));
+                }
+                let channels = s.turned(pixels);
+                for i in 0..LINE {
+                    s.store(to.wrapping_add(i * self.pitch), channels[i]);
+                }
+            }
+            first += LINE;
+        }
+        first
     }
 
     /// The same pixels in squares, of which the last overlap those before them.

@@ -207,6 +207,7 @@ impl Narrow {
             first: self.lines.first,
             limit: self.lines.limit,
             depth: c.depth,
+            channels: (0, c.depth),
             window: c.taps[3].extent,
             w: weights.w,
             width: weights.width,

@@ -36,13 +36,16 @@ pub(super) struct NarrowArgs<'a> {
     pub limit: isize,
     /// Channels.
     pub depth: usize,
+    /// Of those whose products a kernel of planes makes, the first and the end.
+    pub channels: (usize, usize),
     /// Taps of a row of the window.
     pub window: usize,
     /// Rows of [`LINE`] weights.
     pub w: *const f32,
     /// Channels of a group, for a kernel of groups.
     pub width: usize,
-    /// [`LINE`] sums of every output to begin with, or null, and where sums go instead of the result, or null.
+    /// Sums of every output to begin with, or null, and where sums go instead of the result, or null: [`LINE`] columns of each, or
+    /// the vectors of a kernel of planes.
     pub sums: (*const f32, *mut f32),
     pub to: Results,
     /// The first output, and how many there are from it on: as many as the kernel computes, or fewer for one of planes.

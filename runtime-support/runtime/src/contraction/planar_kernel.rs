@@ -97,20 +97,21 @@ impl Planar {
         // Squares of pixels and channels are transposed, which takes twice as long of every second pixel, and what is left is
         // copied one by one.
         let cycles = self.pixels(shape).saturating_mul(if shape.depth < SQUARE { 24 } else { 6 * shape.stride });
-        // Neighbours read the same lines, but for new ones, unless there is no room for all channels of them.
-        let new = if self.places(shape) < Self::all(shape) { shape.taps } else { shape.stride.min(shape.taps) };
+        // Neighbours read the same lines, but for new ones.
+        let new = shape.stride.min(shape.taps);
         let products = shape.window.saturating_mul(LINE).saturating_mul(shape.taps);
         let copy = ceil_div_usize(cycles.saturating_mul(new), products.max(1));
         let finish = ceil_div_usize(self.outputs * 8, shape.sum().max(1));
         ceil_div_usize(shape.outputs, self.outputs).saturating_mul(step + copy + finish)
     }
 
-    /// What it takes longer where the nearest cache does not hold all lines of many channels and their weights.
+    /// What it takes longer where the nearest cache does not hold all lines of many channels and their weights. Lines of a window of one
+    /// row are read once.
     fn far(&self, shape: Shape) -> usize {
         let lines = Self::all(shape).min(self.places(shape));
         let lines = lines.saturating_mul(self.pixels(shape)).saturating_mul(shape.depth.min(LINE));
         let is_near = shape.sum().saturating_mul(LINE).saturating_add(lines) <= NEAR;
-        if is_near || shape.depth <= FEW * shape.stride {
+        if is_near || shape.taps == 1 || shape.depth <= FEW * shape.stride {
             0
         } else {
             ceil_div_usize(shape.outputs, self.outputs).saturating_mul(FAR)
@@ -126,11 +127,12 @@ impl Planar {
 unsafe fn outputs<S: Simd, const NV: usize, const NC: usize>(s: S, args: &NarrowArgs<'_>, held: &mut Held) {
     let (stride, outputs) = (args.stride, NV * S::LANES);
     let (pitch, count) = (pitch(outputs, args.span(), stride), args.outputs.min(outputs));
-    let (mut acc, mut channel) = ([[s.splat(0.0); NV]; NC], 0);
+    let (mut channel, end) = args.channels;
     // SAFETY: promised by the caller.
     unsafe {
-        while channel < args.depth {
-            let len = LINE.min(args.depth - channel);
+        let mut acc = begin::<S, NV, NC>(s, args.sums.0);
+        while channel < end {
+            let len = LINE.min(end - channel);
             s.apart(Hold { lines: Lines { args, pitch, count, channels: (channel, len) }, held });
             for (tap, line) in args.taps.iter().zip(&held.lines) {
                 let mut row = *line;
@@ -147,8 +149,44 @@ unsafe fn outputs<S: Simd, const NV: usize, const NC: usize>(s: S, args: &Narrow
             }
             channel += len;
         }
+        if !args.sums.1.is_null() {
+            return store(s, &acc, args.sums.1);
+        }
         let mut sums = [MaybeUninit::<f32>::uninit(); SUMS];
         Sums { from: sums.as_mut_ptr().cast(), pitch: outputs, to: args.to, start: args.start, count }.put(s, &acc);
+    }
+}
+
+/// Zeros, or the sums of the channels before these.
+///
+/// # Safety
+/// There are as many, or the address is null.
+#[inline(always)]
+unsafe fn begin<S: Simd, const NV: usize, const NC: usize>(s: S, from: *const f32) -> [[S::F32; NV]; NC] {
+    let mut acc = [[s.splat(0.0); NV]; NC];
+    if !from.is_null() {
+        for j in 0..NC {
+            for v in 0..NV {
+                // SAFETY: promised by the caller.
+                acc[j][v] = unsafe { s.load(from.wrapping_add((j * NV + v) * S::LANES)) };
+            }
+        }
+    }
+    acc
+}
+
+/// Stores all sums.
+///
+/// # Safety
+/// There is room for [`SUMS`].
+#[inline(always)]
+unsafe fn store<S: Simd, const NV: usize, const NC: usize>(s: S, acc: &[[S::F32; NV]; NC], to: *mut f32) {
+    const { assert!(NC * NV * S::LANES <= SUMS) };
+    for j in 0..NC {
+        for v in 0..NV {
+            // SAFETY: promised by the caller.
+            unsafe { s.store(to.wrapping_add((j * NV + v) * S::LANES), acc[j][v]) };
+        }
     }
 }
 
@@ -210,13 +248,8 @@ impl Sums {
     /// There is room for them.
     #[inline(always)]
     pub unsafe fn put<S: Simd, const NV: usize, const NC: usize>(self, s: S, acc: &[[S::F32; NV]; NC]) {
-        const { assert!(NC * NV * S::LANES <= SUMS) };
-        for j in 0..NC {
-            for v in 0..NV {
-                // SAFETY: promised by the caller.
-                unsafe { s.store(self.from.wrapping_add((j * NV + v) * S::LANES), acc[j][v]) };
-            }
-        }
+        // SAFETY: promised by the caller.
+        unsafe { store(s, acc, self.from) };
         s.apart(self);
     }
 

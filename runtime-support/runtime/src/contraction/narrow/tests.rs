@@ -97,8 +97,8 @@ fn groups_have_the_numbers_of_single_rows() {
 
 #[test]
 fn lines_have_the_bits_of_single_rows_on_every_isa_and_team() {
-    // Kernels of planes of every pixel, of every second one, and of taps with gaps.
-    let (mut r, mut narrow, mut planar) = (Random(0x0a44_0775), 0, [0; 3]);
+    // Kernels of planes of every pixel, of every second one, of taps with gaps, and of some channels at a time.
+    let (mut r, mut narrow, mut planar) = (Random(0x0a44_0775), 0, [0; 4]);
     for case in 0..180 {
         let (groups, h, w) = (1 + r.below(3), 1 + r.below(7), 3 + r.below(if case < 60 { 40 } else { 240 }));
         let c = match case {
@@ -106,17 +106,19 @@ fn lines_have_the_bits_of_single_rows_on_every_isa_and_team() {
             60.. => {
                 let size = [1 + r.below(4), 2 + r.below(7)];
                 let cols = 1 + r.below(5);
-                of_size(&mut r, (groups, h, w), (16, cols), size)
+                let depth = if case % 3 == 0 { 40 + r.below(30) } else { 16 };
+                of_size(&mut r, (groups, h, w), (depth, cols), size)
             }
             _ => convolution(&mut r, (groups, h, w)),
         };
         let (m, n) = (c.m(), groups * c.cols);
         let (mut a, mut weights) = (r.floats(h * w * groups * c.depth), r.floats(groups * c.batches[1].w));
         let planes = |narrow: &Narrow| matches!(narrow.whole.kernel, Kernel::Planes(_));
-        if let Some(Narrow { lines, .. }) = Narrow::of(&c, Isa::Avx512).filter(planes) {
+        if let Some(narrow) = Narrow::of(&c, Isa::Avx512).filter(planes) {
             // Kernels of planes sum in another order: these sums are exact.
             a.iter_mut().chain(&mut weights).for_each(|x| *x = (*x * 8.0).round() / 8.0);
-            planar[if lines.gap > 1 { 2 } else { lines.stride - 1 }] += 1;
+            planar[if narrow.lines.gap > 1 { 2 } else { narrow.lines.stride - 1 }] += 1;
+            planar[3] += usize::from(narrow.held(&c, narrow.whole.outputs).0 < c.depth);
         }
         let (bias, residual) = (r.floats(n), r.floats(m * n));
         let closure = |mut tile: Tile<'_>| {
