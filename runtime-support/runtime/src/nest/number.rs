@@ -116,11 +116,14 @@ macro_rules! floats {
             }
             #[inline(always)]
             fn max(self, other: Self) -> Self {
-                if self > other || self.is_nan() { self } else { other }
+                // With a constant this is one instruction.
+                let greater = if other > self { other } else { self };
+                if other.is_nan() { other } else { greater }
             }
             #[inline(always)]
             fn min(self, other: Self) -> Self {
-                if self < other || self.is_nan() { self } else { other }
+                let lesser = if other < self { other } else { self };
+                if other.is_nan() { other } else { lesser }
             }
             #[inline(always)]
             fn held(lanes: [Self; LANES]) -> [Self; LANES] {
