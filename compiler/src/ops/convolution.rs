@@ -304,7 +304,7 @@ impl Op for Transposed {
     fn lower(&self, builder: &mut Builder) -> Result<(), Diagnostic> {
         let shape = Operands::of(builder.facts(), self.grouped)?;
         let slides = self.slides(builder.facts(), &shape)?;
-        for phases in combinations(&slides) {
+        for phases in combinations(&slides, shape.groups.is(1)) {
             self.sum(builder, &shape, &slides, &phases)?;
         }
         Ok(())
@@ -324,14 +324,27 @@ impl Transposed {
         let zero = Const::of(builder.scalar_type(x)?, 0.0);
         let [ins, outs] = &shape.weights;
         let mut maps = MapAxes::default();
-        let (b, g, o) = (maps.axis(&shape.batch), maps.axis(&shape.groups), maps.axis(outs));
+        let (b, g) = (maps.axis(&shape.batch), maps.axis(&shape.groups));
+        let first = phases.iter().all(|phase| phase.reach != Reach::Apart).then(|| maps.axis(outs));
         let y: Vec<Dim> = phases.iter().map(|phase| maps.axis(&phase.count) * phase.step + phase.first).collect();
+        let side = |phase: &Phase| (phase.reach == Reach::Apart).then(|| maps.axis(&Dim::constant(phase.step)));
+        let sides: Vec<Option<Dim>> = phases.iter().map(side).collect();
+        // Channels of neighbours are columns, those of a pixel innermost.
+        let o = first.unwrap_or_else(|| maps.axis(outs));
         let mut n = builder.nest(&maps.extents);
         let c = reduction_axis(&mut n, ins);
         let (mut index, mut bounds) = (vec![b.clone(), g.clone() * ins + &c], Vec::new());
         let (mut axes, mut k) = (vec![c.clone()], Vec::new());
-        for ((slide, y), phase) in slides.iter().zip(&y).zip(phases) {
-            if phase.of_one_pixel {
+        let mut to = vec![b.clone(), g.clone() * outs + &o];
+        for (((slide, y), phase), side) in slides.iter().zip(&y).zip(phases).zip(sides) {
+            if let Some(tap) = side {
+                to.push(y.clone() + &tap);
+                index.push(y.floor_div(&Dim::constant(phase.step)));
+                k.push(tap);
+                continue;
+            }
+            to.push(y.clone());
+            if phase.reach == Reach::OnePixel {
                 index.push(Dim::constant(0));
                 k.push(y.clone() + phase.first_tap);
                 continue;
@@ -349,7 +362,6 @@ impl Transposed {
         let weight = n.load(w, &weights_index(self.grouped, &g, [&c, &o], &k))?;
         let product = n.binary(Binary::Mul, data, weight);
         let sum = reduce(&mut n, ReduceFn::Sum, &axes, product);
-        let to: Vec<Dim> = [b, g * outs + &o].into_iter().chain(y).collect();
         n.store(out, &to, sum);
         Ok(())
     }
@@ -366,17 +378,32 @@ struct Phase {
     first_tap: i64,
     tap_step: i64,
     taps: Dim,
-    /// The data has one pixel: element i has tap `first_tap + i` alone, and `taps` does not count.
-    of_one_pixel: bool,
+    reach: Reach,
+}
+
+/// What reaches an element.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Reach {
+    /// Several taps, each of a pixel of its own.
+    Taps,
+    /// Of the only pixel of the data, element i has tap `first_tap + i` alone; `taps` does not count.
+    OnePixel,
+    /// Windows do not overlap: element `step * i + k` has tap k of pixel i. Neither `first` nor `taps` counts.
+    Apart,
 }
 
 /// More phases in all dimensions together are not worth their code.
 const MOST_PHASES: i64 = 64;
 
-/// All combinations of one phase per dimension; a single one with all elements and taps where phases are not known.
-fn combinations(slides: &[Slide]) -> Vec<Vec<Phase>> {
+/// All combinations of one phase per dimension; a single one with all elements and taps where phases are not known. Where channels
+/// are not in groups, windows that do not overlap along the last dimension are one phase: there they are columns.
+fn combinations(slides: &[Slide], dense: bool) -> Vec<Vec<Phase>> {
     let count = slides.iter().fold(1i64, |count, slide| count.saturating_mul(slide.stride));
-    let phases = || slides.iter().map(Phase::all).collect::<Option<Vec<_>>>();
+    let all = |(i, slide)| match Phase::apart(slide).filter(|_| dense && i + 1 == slides.len()) {
+        Some(phase) => Some(vec![phase]),
+        None => Phase::all(slide),
+    };
+    let phases = || slides.iter().enumerate().map(all).collect::<Option<Vec<_>>>();
     let Some(phases) = (count <= MOST_PHASES).then(phases).flatten() else {
         return vec![slides.iter().map(Phase::whole).collect()];
     };
@@ -389,15 +416,24 @@ fn combinations(slides: &[Slide]) -> Vec<Vec<Phase>> {
 impl Phase {
     fn whole(slide: &Slide) -> Phase {
         let (count, taps) = (slide.size.clone(), slide.kernel.clone());
-        Phase { first: 0, step: 1, count, first_tap: 0, tap_step: 1, taps, of_one_pixel: false }
+        Phase { first: 0, step: 1, count, first_tap: 0, tap_step: 1, taps, reach: Reach::Taps }
     }
 
     /// All elements, where the data has one pixel and each has a tap that reaches it.
     fn of_one_pixel(slide: &Slide) -> Option<Phase> {
         let (kernel, before) = (slide.kernel.as_const()?, slide.before.as_const()?);
         let reached = before >= 0 && slide.size.as_const()?.checked_add(before)? <= kernel;
-        let phase = Phase { first_tap: before, of_one_pixel: true, ..Phase::whole(slide) };
+        let phase = Phase { first_tap: before, reach: Reach::OnePixel, ..Phase::whole(slide) };
         (slide.out.is(1) && slide.dilation == 1 && reached).then_some(phase)
+    }
+
+    /// All elements, where each pixel has a window of its own.
+    fn apart(slide: &Slide) -> Option<Phase> {
+        let step = slide.stride;
+        let alone = step > 1 && slide.kernel.is(step) && slide.dilation == 1 && slide.before.is(0);
+        let whole = slide.size == slide.out.clone() * step;
+        let phase = Phase { count: slide.out.clone(), step, reach: Reach::Apart, ..Phase::whole(slide) };
+        (alone && whole).then_some(phase)
     }
 
     fn all(slide: &Slide) -> Option<Vec<Phase>> {
@@ -422,7 +458,7 @@ impl Phase {
         // From the last tap to the first one: these read pixels in their order, as kernels for lines do.
         let last_tap = first_tap.map_or(0, |first| first + (taps - 1) * tap_step);
         let taps = Dim::constant(taps);
-        Some(Phase { first, step, count, first_tap: last_tap, tap_step: -tap_step, taps, of_one_pixel: false })
+        Some(Phase { first, step, count, first_tap: last_tap, tap_step: -tap_step, taps, reach: Reach::Taps })
     }
 }
 
@@ -441,11 +477,14 @@ mod tests {
             after: Dim::constant(0),
             out: Dim::constant(4),
         };
-        assert_eq!(combinations(&[slide(2), slide(3)]).len(), 6);
+        assert_eq!(combinations(&[slide(2), slide(3)], true).len(), 6);
         // As many phases would fill the memory.
-        assert_eq!(combinations(&[slide(1 << 60), slide(1)]).len(), 1);
+        assert_eq!(combinations(&[slide(1 << 60), slide(1)], true).len(), 1);
+        // Windows that do not overlap along lines are computed together.
+        let apart = || Slide { size: Dim::constant(8), kernel: Dim::constant(2), ..slide(2) };
+        assert_eq!([true, false].map(|dense| combinations(&[apart(), apart()], dense).len()), [2, 4]);
         // A single pixel reaches each element through one tap.
         let pixel = Slide { size: Dim::constant(3), out: Dim::constant(1), ..slide(2) };
-        assert_eq!(combinations(&[slide(2), pixel]).len(), 2);
+        assert_eq!(combinations(&[slide(2), pixel], true).len(), 2);
     }
 }

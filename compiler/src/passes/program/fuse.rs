@@ -1,8 +1,10 @@
 //! Fuses nests: a consumer continues where its producer ends, so that no value goes through memory in between.
 //!
-//! Four rules, tried on every nest of a block in execution order until none applies:
+//! Five rules, tried on every nest of a block in execution order until none applies:
 //! a producer that only moves elements is read through; one that pads with zeros becomes the bounds of a sum of products;
-//! a pointwise producer with one reader is computed in place; a pointwise consumer of a reduction becomes its epilogue.
+//! a pointwise producer with one reader is computed in place; a pointwise consumer of a reduction becomes its epilogue, and of
+//! several reductions, that of each ([`parts`]).
+mod parts;
 
 use super::blocks::{Outside, for_each_block};
 use super::select::MAX_BOUNDS;
@@ -101,7 +103,7 @@ impl<'p> Fusing<'p> {
                 return true;
             }
         }
-        false
+        self.join_parts(consumer)
     }
 
     /// The nest that alone writes a temporary in this block.
@@ -188,9 +190,14 @@ fn updates_in_place(program: &Program, nest: &Nest) -> bool {
 
 /// Whether the nest writes every element of its buffer.
 pub(super) fn covers(program: &Program, nest: &Nest) -> bool {
-    let points = nest.axes.iter().take(nest.maps).fold(Dim::constant(1), |n, axis| n * &axis.extent);
+    points(nest) == Some(product(&program.buffer(nest.store.buffer).dims))
+}
+
+/// How many elements the nest writes, where it says at once which.
+fn points(nest: &Nest) -> Option<Dim> {
     let linear = nest.store.index.iter().all(|dim| !matches!(dim.parts().0, [(product, _)] if product.len() > 1));
-    nest.store.is_direct() && linear && points == product(&program.buffer(nest.store.buffer).dims)
+    let points = nest.axes.iter().take(nest.maps).fold(Dim::constant(1), |n, axis| n * &axis.extent);
+    (nest.store.is_direct() && linear).then_some(points)
 }
 
 /// One unconditional load, stored as it is, at places that are sums of axes and sizes.

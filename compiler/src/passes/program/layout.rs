@@ -360,12 +360,14 @@ fn reads_much(program: &Program, nest: &Nest) -> bool {
     !copies && nest.is_direct() && elements.as_const().is_some_and(|n| n >= MANY)
 }
 
-/// Dimensions of the output without columns in their logical order, then those with columns.
+/// Dimensions of the output without columns in their logical order, then those with columns; of several, those without rows.
 fn columns_last(nest: &Nest, product: &Product) -> Vec<usize> {
-    let is_column = |dim: &usize| {
-        let index = &nest.store.index[*dim];
-        (0..nest.maps).any(|axis| product.parts[axis] == Part::Column && index.uses_axis(axis))
+    let uses = |dim: usize, part: Part| {
+        let index = &nest.store.index[dim];
+        (0..nest.maps).any(|axis| product.parts[axis] == part && index.uses_axis(axis))
     };
+    let alone = (0..nest.store.index.len()).any(|dim| uses(dim, Part::Column) && !uses(dim, Part::Row));
+    let is_column = |dim: &usize| uses(*dim, Part::Column) && !(alone && uses(*dim, Part::Row));
     let (last, first): (Vec<usize>, Vec<usize>) = (0..nest.store.index.len()).partition(is_column);
     first.into_iter().chain(last).collect()
 }

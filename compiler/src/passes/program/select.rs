@@ -199,11 +199,16 @@ fn with_depth(program: &Program, nest: &Nest, product: &Product) -> Option<Vec<P
 }
 
 /// Columns that do not lie side by side in the output with those behind them become batches, which read the same data:
-/// where runs are not so short that panels would be empty for the most part.
+/// where runs are not so short that panels would be empty for the most part, or pixels of a transposed convolution.
 fn with_one_run_of_columns(program: &Program, kernel: &Kernel) -> Vec<Part> {
     let mut parts = kernel.parts.clone();
     let (run, elsewhere) = run_of_columns(program, &kernel.nest, &parts);
-    if run.range().min >= FEWEST_COLUMNS {
+    let is_row = |axis: usize| kernel.parts[axis] == Part::Row;
+    let is_pixel = |column: &usize| {
+        let mut dims = kernel.nest.store.index.iter().filter(|dim| dim.uses_axis(*column));
+        dims.any(|dim| (0..kernel.nest.maps).any(|axis| is_row(axis) && dim.uses_axis(axis)))
+    };
+    if run.range().min >= FEWEST_COLUMNS || elsewhere.iter().all(is_pixel) {
         elsewhere.into_iter().for_each(|axis| parts[axis] = Part::Batch);
     }
     parts

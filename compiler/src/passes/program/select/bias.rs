@@ -1,4 +1,5 @@
-//! Constants behind a product of which only parts are added, as of the gates of a GRU: a copy of these parts is a bias.
+//! Constants behind a product of which only parts are added, as of the gates of a GRU, or some more than once, as of the pixels of a
+//! transposed convolution: a copy of these parts is a bias.
 
 use super::pack::{Values, f32_tensor};
 use crate::dim::Dim;
@@ -24,14 +25,19 @@ pub(super) fn close_gaps(program: &mut Program, nest: &mut Nest) {
     }
 }
 
-/// The access of a copy of what is read along columns and batches, if there are gaps between it.
+/// The access of a copy of what is read along columns and batches, if there are gaps between it, or other columns read the same.
 fn copy(program: &mut Program, nest: &Nest, access: &Access, parts: &[Part]) -> Option<Access> {
     let buffer = program.buffer(access.buffer);
     let (tensor, address) = (buffer.constant()?, program.address(access.buffer, &access.index));
     let strides: Option<Vec<i64>> = (0..nest.maps).map(|axis| address.coefficient(axis)).collect();
-    let axes: Vec<(usize, i64)> = strides?.into_iter().enumerate().filter(|(_, stride)| *stride != 0).collect();
+    let several =
+        |axis: usize| parts.get(axis) == Some(&Part::Column) && nest.axes.get(axis).is_some_and(|a| !a.extent.is(1));
+    let strides: Vec<(usize, i64)> = strides?.into_iter().enumerate().collect();
+    let depends = strides.iter().any(|(axis, stride)| *stride != 0 && several(*axis));
+    let read = |(axis, stride): &(usize, i64)| *stride != 0 || depends && several(*axis);
+    let axes: Vec<(usize, i64)> = strides.into_iter().filter(read).collect();
     let columns =
-        |(axis, stride): &(usize, i64)| *stride > 0 && matches!(parts.get(*axis), Some(Part::Column | Part::Batch));
+        |(axis, stride): &(usize, i64)| *stride >= 0 && matches!(parts.get(*axis), Some(Part::Column | Part::Batch));
     if axes.is_empty() || !axes.iter().all(columns) || !access.is_direct() {
         return None;
     }
