@@ -112,11 +112,18 @@ impl Lines {
 
     /// Where line number `line` lies.
     pub fn line<const ROWS: usize>(&self, c: &Contraction, line: usize) -> Line<ROWS> {
+        let mut found = Line::NOWHERE;
+        self.find(c, line, &mut found);
+        found
+    }
+
+    /// The same, written in its place.
+    pub fn find<const ROWS: usize>(&self, c: &Contraction, line: usize, found: &mut Line<ROWS>) {
         let (mut index, mut rest) = ([0; 4], line);
         for (axis, index) in c.rows.iter().zip(&mut index).take(self.fast).rev() {
             (rest, *index) = (floor_div_usize(rest, axis.extent), floor_mod_usize(rest, axis.extent));
         }
-        let mut found = Line::NOWHERE;
+        (found.a, found.out, found.residual, found.count) = (0, 0, 0, 0);
         for (axis, index) in c.rows.iter().zip(index) {
             found.a = found.a.wrapping_add(step(index, axis.a));
             found.out = found.out.wrapping_add(index.wrapping_mul(axis.out));
@@ -150,7 +157,6 @@ impl Lines {
                 }
             }
         }
-        found
     }
 }
 

@@ -65,10 +65,11 @@ impl Table {
     fn line(&mut self, c: &Contraction, lines: &Lines, line: usize) -> &Line {
         if !self.tabled.contains(&line) {
             let first = floor_div_usize(line, TABLED) * TABLED;
-            for (i, slot) in self.lines.iter_mut().enumerate() {
-                *slot = lines.line(c, first + i);
+            let last = floor_div_usize(c.m(), lines.outputs(c)).min(first + TABLED);
+            for (i, slot) in (first..last).zip(&mut self.lines) {
+                lines.find(c, i, slot);
             }
-            self.tabled = first..first + TABLED;
+            self.tabled = first..last;
         }
         &self.lines[line % TABLED]
     }

@@ -96,7 +96,7 @@ impl ByLines {
         while line < lines {
             let strip = at.get_mut(..STRIP.min(lines - line)).unwrap_or_default();
             for (i, slot) in strip.iter_mut().enumerate() {
-                *slot = self.lines.line(c, line + i);
+                self.lines.find(c, line + i, slot);
             }
             let mut column = cols.start;
             while column < cols.end {
