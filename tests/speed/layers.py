@@ -56,6 +56,10 @@ def transposed(channels, results, window):
     )
 
 
+def biased(channels, build):
+    return lambda x: o.relu(o.add(build(x), w(1, channels, 1, 1)))
+
+
 def dense(x, channels, window=1):
     pads = [window // 2] * 2
     return o.convolution(x, w(channels, channels, window, window), [1, 1], pads, pads, [1, 1])
@@ -171,6 +175,13 @@ LAYERS = {
         (4, 16, 1000),
         lambda x: o.convolution(x, w(24, 16, 15), [1], [7], [7], [1]),
     ),
+    "six_columns_of_many": ((8, 96, 32, 32), few_columns(96, 6, 3)),
+    "eleven_columns_5": ((2, 40, 56, 56), few_columns(40, 11, 5)),
+    "eight_columns_strided_5": ((2, 40, 80, 80), few_columns(40, 8, 5, stride=2)),
+    "twelve_columns_of_a_line": (
+        (1, 80, 3000),
+        lambda x: o.convolution(x, w(12, 80, 31), [2], [15], [15], [1]),
+    ),
     "stack_of_8": ((1, 8, 40, 40), stack(8, 3, 3)),
     "stack_of_10": ((1, 10, 40, 40), stack(10, 3, 3)),
     "stack_of_16": ((1, 16, 64, 64), stack(16, 3, 3)),
@@ -210,6 +221,8 @@ LAYERS = {
     "cubic": ((1, 3, 256, 256), resized("cubic", 512, "half_pixel")),
     "transposed_2": ((1, 256, 32, 32), transposed(256, 128, 2)),
     "transposed_4": ((1, 128, 32, 32), transposed(128, 64, 4)),
+    "transposed_2_biased": ((1, 16, 64, 128), biased(12, transposed(16, 12, 2))),
+    "transposed_4_biased": ((1, 64, 32, 32), biased(32, transposed(64, 32, 4))),
     "pixel_shuffle": ((1, 256, 64, 64), lambda x: o.depth_to_space(x, "depth_first", 2)),
     "running_sum": ((8, 128, 512), lambda x: o.cumsum(x, o.constant(np.int64(1)))),
 }
