@@ -43,7 +43,7 @@ use crate::raw::{Dst, Extent, Src};
 /// Upper estimate of the stack that a contraction, a window or a function takes: addresses of a block of rows, lists of taps,
 /// the tile buffer or copies of lines and folded weights, the largest elements of some columns, spilled registers and frames.
 pub const KERNEL_STACK_BYTES: usize =
-    size_of::<table::Block>() + if cfg!(target_pointer_width = "64") { 42 * 1024 } else { 3 * 1024 };
+    size_of::<table::Block>() + if cfg!(target_pointer_width = "64") { 46 * 1024 } else { 3 * 1024 };
 
 /// An outer axis: images are rows, groups and matrix batches are batches. Strides in elements, `w` in packed floats.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
