@@ -12,7 +12,7 @@ use crate::program::{Program, Role};
 /// How often elements of a table are read, at least.
 const AGAIN: i64 = 8;
 
-/// Makes tables for nests without reduction.
+/// Makes tables for what nests look up outside of reductions.
 pub fn spread_lookups(program: &mut Program, options: &Options, _: &mut Diagnostics) {
     if !options.has_vector_kernels() {
         return;
@@ -24,7 +24,7 @@ pub fn spread_lookups(program: &mut Program, options: &Options, _: &mut Diagnost
 fn with_tables(program: &mut Program, nest: &Nest) -> Option<(Vec<Nest>, Nest)> {
     let stored = program.address(nest.store.buffer, &nest.store.index);
     let row = (0..nest.maps).find(|axis| stored.coefficient(*axis) == Some(1) && !nest.axes[*axis].extent.is(1))?;
-    if nest.reduction.is_some() || !nest.is_direct() {
+    if !nest.is_direct() {
         return None;
     }
     let (mut tables, mut reader) = (Vec::new(), nest.clone());
@@ -48,7 +48,8 @@ fn uses(access: &Access, axis: usize) -> bool {
 /// The nest that fills a table of what a load reads, if that is no straight line along the row, and few elements.
 fn table(program: &mut Program, nest: &Nest, access: &Access, row: usize) -> Option<Nest> {
     let straight = program.address(access.buffer, &access.index).coefficient(row).is_some();
-    if straight || !access.is_direct() {
+    let reduced = (nest.maps..nest.axes.len()).any(|axis| uses(access, axis));
+    if straight || reduced || !access.is_direct() {
         return None;
     }
     let axes: Vec<usize> = (0..nest.maps).filter(|axis| uses(access, *axis)).collect();
