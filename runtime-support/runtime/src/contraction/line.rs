@@ -95,6 +95,15 @@ impl Lines {
         gap.map_or(0, |gap| planes.saturating_mul(span(t2.extent, gap))).max(c.window_rows())
     }
 
+    /// Rows of the window that are not those of the line before.
+    pub fn new_rows(&self, c: &Contraction) -> usize {
+        let [t0, t1, t2, _] = c.taps;
+        let line = c.rows.iter().take(self.fast).rfind(|axis| axis.extent != 1);
+        let step = line.and_then(|line| line.a.checked_div(t2.a)).and_then(|step| usize::try_from(step).ok());
+        let new = step.map_or(t2.extent, |step| step.clamp(1, t2.extent.max(1)));
+        t0.extent.saturating_mul(t1.extent).saturating_mul(new)
+    }
+
     /// Pixels of a row of the window, with those between its taps.
     pub fn span(&self, c: &Contraction) -> usize {
         span(c.taps[3].extent, self.gap)

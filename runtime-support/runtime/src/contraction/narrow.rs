@@ -112,7 +112,8 @@ impl Narrow {
         let (time, columns) =
             columns.map_or((outputs.saturating_mul(set.quarters + 1) / 4, None), |(time, kernel)| (time, Some(kernel)));
         let (stride, depth) = (lines.stride, c.depth);
-        let shape = Shape { cols: c.cols, outputs, stride, taps, window, span, depth };
+        let (new, rows) = (lines.new_rows(c), lines.rows(c));
+        let shape = Shape { cols: c.cols, outputs, stride, taps, new, rows, window, span, depth };
         let planar = planar_kernel::choose(isa, shape);
         let planar = planar.filter(|(planar, _)| *planar < time).map(|(_, kernel)| kernel);
         Some(Narrow { whole: planar.or(columns)?, groups, lines })

@@ -50,8 +50,11 @@ pub(super) struct Shape {
     pub outputs: usize,
     /// Pixels from one output to the next.
     pub stride: usize,
-    /// Rows of the window, taps of each, the pixels of these with those between them, and channels.
+    /// Rows of the window, those of them that the line before does not read, and so many lines between which they lie.
     pub taps: usize,
+    pub new: usize,
+    pub rows: usize,
+    /// Taps of a row, the pixels of these with those between them, and channels.
     pub window: usize,
     pub span: usize,
     pub depth: usize,
@@ -98,7 +101,7 @@ impl Planar {
         // copied one by one.
         let cycles = self.pixels(shape).saturating_mul(if shape.depth < SQUARE { 24 } else { 6 * shape.stride });
         // Neighbours read the same lines, but for new ones.
-        let new = shape.stride.min(shape.taps);
+        let new = if shape.rows <= self.places(shape) { shape.new } else { shape.taps };
         let products = shape.window.saturating_mul(LINE).saturating_mul(shape.taps);
         let copy = ceil_div_usize(cycles.saturating_mul(new), products.max(1));
         let finish = ceil_div_usize(self.outputs * 8, shape.sum().max(1));

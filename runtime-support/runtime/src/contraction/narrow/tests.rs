@@ -95,6 +95,22 @@ fn groups_have_the_numbers_of_single_rows() {
     assert!(folded > 20 || Cx::with_isa(Isa::Avx2).is_none(), "{folded}");
 }
 
+/// Eight planes of 50 x 50 pixels, in windows of 3 x 3: no line reads what the one before has read of all planes.
+#[test]
+fn lines_of_many_planes_are_not_copied() {
+    let row = |a, out| RowAxis { extent: 48, a, out, residual: 0 };
+    let c = Contraction {
+        rows: [row(50, 384), row(1, 8), RowAxis::ONE, RowAxis::ONE],
+        taps: [Tap::ONE, Tap::ONE, Tap { extent: 8, a: 2500 }, Tap { extent: 3, a: 50 }],
+        depth: 3,
+        cols: 8,
+        ..Contraction::NEW
+    };
+    let lines = Lines::of(&c, MOST_TAPS).expect("taps that are so many outputs apart");
+    assert_eq!((lines.rows(&c), lines.new_rows(&c)), (351, 1));
+    assert!(Isa::ALL.into_iter().all(|isa| Narrow::of(&c, isa).is_none()));
+}
+
 #[test]
 fn lines_have_the_bits_of_single_rows_on_every_isa_and_team() {
     // Kernels of planes of every pixel, of every second one, of taps with gaps, and of some channels at a time.
