@@ -52,8 +52,9 @@ pub(super) unsafe fn run(
     let cx = parts::context(c, cx);
     let takes_lines = !epilogue.accumulate || epilogue.residual.is_none() && updates(c);
     // Strips need no copies of lines.
-    let in_strips =
-        |steps: Steps| !epilogue.accumulate && plane_strip::of(cx.isa(), c, &steps).is_some() || steps.beat_lines(c);
+    let in_strips = |steps: Steps| {
+        !epilogue.accumulate && plane_strip::of(cx.isa(), c, &steps).is_some() || steps.beat_lines(c, cx.isa())
+    };
     let narrow = if takes_lines { Narrow::of(c, cx.isa()) } else { None };
     let narrow = narrow.filter(|_| !Steps::of(c).is_some_and(in_strips));
     // What stays together: tiles, or lines or pieces of them.

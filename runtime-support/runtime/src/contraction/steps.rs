@@ -3,7 +3,7 @@ use super::Contraction;
 use super::job::MOST_ROWS;
 use super::kernel::{LINE, ZERO_ROW};
 use super::table::Row;
-use crate::isa::VECTORS;
+use crate::isa::{Isa, VECTORS};
 use crate::math::floor_mod_usize;
 use core::ops::Range;
 
@@ -13,6 +13,8 @@ const MOST: usize = 192;
 const RUNS: usize = 25;
 /// Products per sum for which copies of lines would take longer.
 const SHORT: usize = 40;
+/// Channels, and columns, for which they would where a vector of these takes half as long as one of [`LINE`].
+const FEW: usize = 8;
 /// Least rows of a line of windows: the last tile of a strip computes some rows again. Of rows that are one vector, each of
 /// which takes little beside its addresses, fewer.
 const LEAST: usize = 3 * MOST_ROWS;
@@ -78,12 +80,16 @@ impl Steps {
         (whole || inside.len() >= least).then_some(steps)
     }
 
-    /// Whether strips take less time than lines would: windows of one row, of which few reach into the padding, share no lines with
-    /// others, and copies of these would take longer than their few products.
-    pub(super) fn beat_lines(&self, c: &Contraction) -> bool {
+    /// Whether strips take less time than lines would, of which copies take longer than what they save.
+    pub(super) fn beat_lines(&self, c: &Contraction, isa: Isa) -> bool {
         let (start, end) = self.inside;
         let outside = self.line.saturating_sub(end.saturating_sub(start));
-        c.taps[..3].iter().all(|tap| tap.extent == 1) && c.k() <= SHORT && outside <= self.line / 8
+        // Windows of one row share no lines with others.
+        let beat = match c.taps[..3].iter().all(|tap| tap.extent == 1) {
+            true => c.k() <= SHORT,
+            false => isa.is_halved() && c.depth.max(c.cols) <= FEW,
+        };
+        beat && outside <= self.line / 8
     }
 
     /// Rows between two strips.
