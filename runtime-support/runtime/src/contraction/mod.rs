@@ -26,6 +26,7 @@ pub(crate) mod results;
 pub(crate) mod rows;
 mod single;
 mod steps;
+mod strassen;
 mod strided;
 mod strip;
 pub(crate) mod table;

@@ -15,6 +15,7 @@ use crate::math::{ceil_div_usize, floor_div_usize, floor_mod_usize};
 use crate::portions::Portions;
 use crate::raw::{Dst, Src};
 use core::ops::Range;
+use core::ptr::{null, null_mut};
 
 /// Multiply-adds, and packed elements, that take a microsecond.
 const MULTIPLIED: usize = 64 * 1024;
@@ -330,7 +331,16 @@ impl PackedRows<'_> {
             };
             let Some(kernel) = rows.len().checked_sub(1).and_then(|i| set.kernels.get(i)) else { return };
             let (resumes, each) = (self.k.start > 0, each.max(set.least));
-            let tile = PackedTile { args, len: self.k.len(), resumes, suspends, each };
+            let tile = PackedTile {
+                args,
+                len: self.k.len(),
+                sums: (args.out, 0),
+                resumes,
+                suspends,
+                minus: null(),
+                difference: null_mut(),
+                each,
+            };
             // SAFETY: promised by the caller; the kernels are of the context's instruction set.
             unsafe { kernel(&tile) };
             if let Some(then) = then {
@@ -354,7 +364,7 @@ struct Weights {
 }
 
 /// What is to be fetched while a panel is multiplied.
-struct Fetches {
+pub(super) struct Fetches {
     at: *const f32,
     /// Floats.
     left: usize,
@@ -364,15 +374,20 @@ struct Fetches {
 
 impl Fetches {
     /// So many products of a panel's width, divided among the tiles of all columns.
-    fn new(at: *const f32, products: usize, width: usize, tiles: usize, set: &PackedSet) -> Self {
+    pub fn new(at: *const f32, products: usize, width: usize, tiles: usize, set: &PackedSet) -> Self {
         let columns = ceil_div_usize(width, set.cols);
         let lines = ceil_div_usize(width, tiles.saturating_mul(columns)).next_power_of_two();
         Fetches { at, left: products.saturating_mul(width), lines: lines.min(floor_div_usize(LINE, set.least)) }
     }
 
+    /// Whether all is fetched.
+    pub fn is_done(&self) -> bool {
+        self.left == 0
+    }
+
     /// What a tile of so many products fetches, and for how many products a cache line: what nobody has fetched yet, or
     /// else what it needs itself.
-    fn next(&mut self, w: *const f32, products: usize) -> (*const f32, usize) {
+    pub fn next(&mut self, w: *const f32, products: usize) -> (*const f32, usize) {
         if self.left == 0 {
             return (w, LINE);
         }
@@ -414,6 +429,11 @@ impl Tiles {
         most.saturating_mul(if shared { threads } else { 1 })
     }
 
+    /// How many there are.
+    pub fn count(self) -> usize {
+        self.count
+    }
+
     /// The rows of a tile.
     pub fn range(self, tile: usize) -> Range<usize> {
         let at = |tile: usize| floor_div_usize(self.rows * tile, self.count);
@@ -421,7 +441,7 @@ impl Tiles {
     }
 
     /// The rows of some tiles, one after the other, without a division for each.
-    fn ranges(self, tiles: Range<usize>) -> impl Iterator<Item = Range<usize>> {
+    pub(super) fn ranges(self, tiles: Range<usize>) -> impl Iterator<Item = Range<usize>> {
         let count = self.count;
         let (each, extra) = (floor_div_usize(self.rows, count), floor_mod_usize(self.rows, count));
         let mut start = self.range(tiles.start).start;

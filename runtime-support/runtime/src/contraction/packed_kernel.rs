@@ -13,13 +13,27 @@ pub(crate) struct PackedTile<'a> {
     pub args: Args<'a>,
     /// Products of the part.
     pub len: usize,
-    /// Goes on from what the result holds.
+    /// Where sums wait between parts: those of the first row, and floats from one row to the next; 0 where they wait in the result.
+    pub sums: (*mut f32, usize),
+    /// Goes on from the sums that wait.
     pub resumes: bool,
     /// More parts follow: stores the sums as they are.
     pub suspends: bool,
+    /// For a kernel that forms weights: what is subtracted from those at `w`, and where the differences go.
+    pub minus: *const f32,
+    pub difference: *mut f32,
     /// Products of a chunk for each of which a cache line from `next` on is fetched: a divisor of a chunk, and a
     /// multiple of [`PackedSet::least`].
     pub each: usize,
+}
+
+impl PackedTile<'_> {
+    /// Where the sums of row `i` wait.
+    #[inline(always)]
+    fn waiting<const MR: usize>(&self, rows: &[Row; MR], i: usize) -> *mut f32 {
+        let (at, step) = self.sums;
+        at.wrapping_add(if step == 0 { rows[i].out } else { i * step })
+    }
 }
 
 /// A compiled micro-kernel.
@@ -38,6 +52,16 @@ pub(crate) struct PackedSet {
     pub least: usize,
     /// `kernels[i]` computes i + 1 rows.
     pub kernels: &'static [PackedKernel],
+    /// The last ones of them, which also form the weights that they multiply with: differences of two panels.
+    pub forming: &'static [PackedKernel],
+}
+
+impl PackedSet {
+    /// The kernel for so many rows that forms weights, if there is one.
+    pub fn forming(&self, rows: usize) -> Option<PackedKernel> {
+        let first = self.kernels.len() - self.forming.len();
+        rows.checked_sub(first + 1).and_then(|i| self.forming.get(i)).copied()
+    }
 }
 
 /// The products of one element of every row: `lane` of the chunk at `a`.
@@ -45,12 +69,12 @@ pub(crate) struct PackedSet {
 /// # Safety
 /// MR rows of a chunk and NV vectors of weights are valid.
 #[inline(always)]
-unsafe fn multiply<S: Simd, const MR: usize, const NV: usize>(
+unsafe fn multiply<S: Simd, const MR: usize, const NV: usize, const FORMS: bool>(
     s: S,
     acc: &mut [[S::F32; NV]; MR],
     a: *const f32,
     w: *const f32,
-    stride: usize,
+    (stride, minus, difference): (usize, isize, isize),
 ) {
     // SAFETY: promised by the caller; a fetch may miss.
     unsafe {
@@ -60,6 +84,11 @@ unsafe fn multiply<S: Simd, const MR: usize, const NV: usize>(
         let mut columns = [s.splat(0.0); NV];
         for (v, column) in columns.iter_mut().enumerate() {
             *column = s.load(w.add(v * S::LANES));
+            if FORMS {
+                let at = w.wrapping_add(v * S::LANES);
+                *column = s.sub(*column, s.load(at.wrapping_offset(minus)));
+                s.store(at.wrapping_offset(difference).cast_mut(), *column);
+            }
         }
         for i in 0..MR {
             let x = s.splat(*a.add(i * LINE));
@@ -82,7 +111,10 @@ pub(super) const fn together(lanes: usize) -> usize {
 /// # Safety
 /// As [`PackedKernel`]; the caller is compiled for the instruction set of `S`.
 #[inline(always)]
-pub(super) unsafe fn packed_tile<S: Simd, const MR: usize, const NV: usize>(s: S, tile: &PackedTile<'_>) {
+pub(super) unsafe fn packed_tile<S: Simd, const MR: usize, const NV: usize, const FORMS: bool>(
+    s: S,
+    tile: &PackedTile<'_>,
+) {
     let args = &tile.args;
     let Some(rows) = args.rows.first_chunk::<MR>() else { return };
     let mut acc = [[s.splat(0.0); NV]; MR];
@@ -96,6 +128,8 @@ pub(super) unsafe fn packed_tile<S: Simd, const MR: usize, const NV: usize>(s: S
         }
         let (mut a, mut w, mut next, stride) = (args.a, args.w, args.next, args.w_stride);
         let (together, each) = (together(S::LANES), tile.each);
+        // One address leads to all weights.
+        let of = if FORMS { (stride, floats(w, tile.minus), floats(w, tile.difference)) } else { (stride, 0, 0) };
         let mut left = tile.len;
         while left >= LINE {
             if let Some(row) = coming.next() {
@@ -112,10 +146,10 @@ pub(super) unsafe fn packed_tile<S: Simd, const MR: usize, const NV: usize>(s: S
                     for line in 0..(MR * together).div_ceil(LINE) {
                         s.prefetch(a.wrapping_add((MR + line) * LINE + lane * MR));
                     }
-                    multiply::<S, MR, NV>(s, &mut acc, a.add(lane), w, stride);
+                    multiply::<S, MR, NV, FORMS>(s, &mut acc, a.add(lane), w, of);
                     if together == 4 {
                         for i in 1..4 {
-                            multiply::<S, MR, NV>(s, &mut acc, a.add(lane + i), w.wrapping_add(i * stride), stride);
+                            multiply::<S, MR, NV, FORMS>(s, &mut acc, a.add(lane + i), w.wrapping_add(i * stride), of);
                         }
                     }
                     w = w.wrapping_add(together * stride);
@@ -126,13 +160,13 @@ pub(super) unsafe fn packed_tile<S: Simd, const MR: usize, const NV: usize>(s: S
             left -= LINE;
         }
         for lane in 0..left {
-            multiply::<S, MR, NV>(s, &mut acc, a.add(lane), w, stride);
+            multiply::<S, MR, NV, FORMS>(s, &mut acc, a.add(lane), w, of);
             w = w.wrapping_add(stride);
         }
         if tile.suspends {
             for i in 0..MR {
                 for v in 0..NV {
-                    s.store(args.out.wrapping_add(rows[i].out + v * S::LANES), acc[i][v]);
+                    s.store(tile.waiting(rows, i).wrapping_add(v * S::LANES), acc[i][v]);
                 }
             }
         } else {
@@ -141,7 +175,12 @@ pub(super) unsafe fn packed_tile<S: Simd, const MR: usize, const NV: usize>(s: S
     }
 }
 
-/// Takes the sums so far from the result.
+/// Floats from one address to another.
+fn floats(from: *const f32, to: *const f32) -> isize {
+    (to.addr() as isize).wrapping_sub(from.addr() as isize) / size_of::<f32>() as isize
+}
+
+/// Takes the sums so far.
 ///
 /// # Safety
 /// As [`packed_tile`].
@@ -156,7 +195,7 @@ unsafe fn begin<S: Simd, const MR: usize, const NV: usize>(
         for i in 0..MR {
             for v in 0..NV {
                 // SAFETY: promised by the caller.
-                acc[i][v] = unsafe { s.load(tile.args.out.wrapping_add(rows[i].out + v * S::LANES)) };
+                acc[i][v] = unsafe { s.load(tile.waiting(rows, i).wrapping_add(v * S::LANES)) };
             }
         }
     }

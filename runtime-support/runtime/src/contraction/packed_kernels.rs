@@ -5,21 +5,27 @@ use crate::isa::scalar::Scalar;
 
 /// Instantiates `packed_tile` for 1.. rows: `kernels!(name, token, vectors, columns, attribute, rows...)`.
 macro_rules! kernels {
-    ($name:ident, $token:expr, $vectors:literal, $cols:literal, $attribute:meta, $($rows:literal)*) => {
+    (
+        $name:ident, $token:expr, $vectors:literal, $cols:literal, $attribute:meta,
+        $($rows:literal)* $(; forming: $($forming:literal)*)?
+    ) => {
         pub(super) static $name: PackedSet = {
-            const KERNELS: &[PackedKernel] = &[$({
-                /// # Safety
-                /// As [`PackedKernel`].
-                #[$attribute]
-                unsafe fn kernel(tile: &PackedTile<'_>) {
-                    // SAFETY: promised by the caller; this function has the target features.
-                    unsafe { packed_tile::<_, $rows, $vectors>($token, tile) }
-                }
-                kernel
-            }),*];
-            PackedSet { cols: $cols, gain: 8, least: together($cols / $vectors), kernels: KERNELS }
+            const KERNELS: &[PackedKernel] = &[$(kernels!(@one $token, $vectors, $attribute, $rows, false)),*];
+            const FORMING: &[PackedKernel] = &[$($(kernels!(@one $token, $vectors, $attribute, $forming, true)),*)?];
+            let least = together($cols / $vectors);
+            PackedSet { cols: $cols, gain: 8, least, kernels: KERNELS, forming: FORMING }
         };
     };
+    (@one $token:expr, $vectors:literal, $attribute:meta, $rows:literal, $forms:literal) => {{
+        /// # Safety
+        /// As [`PackedKernel`].
+        #[$attribute]
+        unsafe fn kernel(tile: &PackedTile<'_>) {
+            // SAFETY: promised by the caller; this function has the target features.
+            unsafe { packed_tile::<_, $rows, $vectors, $forms>($token, tile) }
+        }
+        kernel
+    }};
 }
 
 kernels!(SCALAR_4, Scalar, 1, 4, inline(never), 1 2 3 4);
@@ -30,8 +36,8 @@ mod x86 {
     use crate::isa::{avx2::Avx2, avx512::Avx512, sse2::Sse2};
 
     // Three vectors take fewer instructions per product than two; nine rows of them all registers.
-    kernels!(AVX512_48, Avx512::new(), 3, 48, target_feature(enable = "avx512f,avx512vl,avx512bw,avx512dq,fma,avx2"), 1 2 3 4 5 6 7 8 9);
-    kernels!(AVX512_32, Avx512::new(), 2, 32, target_feature(enable = "avx512f,avx512vl,avx512bw,avx512dq,fma,avx2"), 1 2 3 4 5 6 7 8 9 10 11 12);
+    kernels!(AVX512_48, Avx512::new(), 3, 48, target_feature(enable = "avx512f,avx512vl,avx512bw,avx512dq,fma,avx2"), 1 2 3 4 5 6 7 8 9; forming: 5 6 7 8 9);
+    kernels!(AVX512_32, Avx512::new(), 2, 32, target_feature(enable = "avx512f,avx512vl,avx512bw,avx512dq,fma,avx2"), 1 2 3 4 5 6 7 8 9 10 11 12; forming: 8 9 10 11 12);
     // Where shorter vectors take as long as whole ones, a second pass must save one of those.
     pub(super) static AVX512_48_WHOLE: PackedSet = PackedSet { gain: 16, ..AVX512_48 };
     pub(super) static AVX512_32_WHOLE: PackedSet = PackedSet { gain: 16, ..AVX512_32 };

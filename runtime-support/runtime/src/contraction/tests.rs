@@ -120,7 +120,7 @@ fn random_convolution(r: &mut Random) -> (Contraction, usize, usize) {
     (c, images * h * w * channels, images * oh * ow * out)
 }
 
-fn pack_all(c: &Contraction, w: &[f32]) -> Vec<f32> {
+pub(crate) fn pack_all(c: &Contraction, w: &[f32]) -> Vec<f32> {
     let (k, groups) = (c.k(), c.batches[1].extent);
     let len = packed_len(c.cols, k, c.panel);
     let mut packed = vec![f32::NAN; len * groups];
