@@ -309,7 +309,8 @@ impl<'a> Call<'a> {
             let body = quote!(#epilogue_setup #shape.run(#operands););
             return Ok(Written { ty: quote!(rt::Compact), value: compacted(&value, &compact), proof, body });
         }
-        let body = quote!(#packing #epilogue_setup #shape.run_packed(#operands););
+        let run = if matches!(method, Method::Strassen { .. }) { quote!(run_strassen) } else { quote!(run_packed) };
+        let body = quote!(#packing #epilogue_setup #shape.#run(#operands););
         Ok(Written { ty: quote!(rt::Contraction), value, proof, body })
     }
 

@@ -73,6 +73,7 @@ impl KernelKind {
             KernelKind::Contraction { method: Method::Winograd(Winograd { tile: 3, .. }), .. } => "winograd-3",
             KernelKind::Contraction { method: Method::Winograd(_), .. } => "winograd-4",
             KernelKind::Contraction { method: Method::PackedRows { .. }, .. } => "packed contraction",
+            KernelKind::Contraction { method: Method::Strassen { .. }, .. } => "strassen",
             KernelKind::Contraction { method: Method::Compact(compact), .. } => match compact.form {
                 Form::Halves => "16-bit contraction",
                 Form::Bytes => "8-bit contraction",
@@ -96,6 +97,11 @@ pub enum Method {
         /// Working memory: the packed rows.
         scratch: BufferId,
     },
+    /// From rows that are packed first, by Strassen's algorithm.
+    Strassen {
+        /// Working memory: the packed rows, their sums, and sums of weights.
+        scratch: BufferId,
+    },
     /// By minimal filtering; the packed weights are transformed.
     Winograd(Winograd),
     /// From rows that are packed first, with weights of fewer bits.
@@ -108,6 +114,7 @@ impl Method {
         match self {
             Method::Direct => None,
             Method::PackedRows { scratch }
+            | Method::Strassen { scratch }
             | Method::Winograd(Winograd { scratch, .. })
             | Method::Compact(Compact { scratch, .. }) => Some(*scratch),
         }
@@ -117,6 +124,7 @@ impl Method {
         match self {
             Method::Direct => None,
             Method::PackedRows { scratch }
+            | Method::Strassen { scratch }
             | Method::Winograd(Winograd { scratch, .. })
             | Method::Compact(Compact { scratch, .. }) => Some(scratch),
         }

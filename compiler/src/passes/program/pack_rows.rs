@@ -1,11 +1,14 @@
 //! Contractions of long sums and many columns read their left operand from working memory, where it is packed first: its rows
-//! lie at distances at which they would push each other out of the nearest cache.
+//! lie at distances at which they would push each other out of the nearest cache. Packed rows are multiplied in halves where that
+//! saves products.
+
+mod halves;
 
 use super::blocks::for_each_step;
 use crate::diag::Diagnostics;
 use crate::dim::{Dim, product};
 use crate::element::ElementType;
-use crate::options::Options;
+use crate::options::{Accuracy, Options};
 use crate::program::kernel::{Description, Kernel, KernelAxis, KernelKind, Method};
 use crate::program::{Program, Role, StepKind};
 use include_ir_runtime::__private::v1 as runtime;
@@ -37,10 +40,11 @@ pub fn pack_rows(program: &mut Program, options: &Options, _: &mut Diagnostics) 
     }
     for_each_step(program, &mut |program, step| {
         let StepKind::Kernel(kernel) = &mut step.kind else { return };
-        let Some(len) = working_memory(program, kernel) else { return };
+        let halves = (options.accuracy == Accuracy::Auto).then(|| halves::working_memory(program, kernel)).flatten();
+        let Some(len) = halves.or_else(|| working_memory(program, kernel)) else { return };
         let scratch = program.add_buffer("rows", ElementType::F32, vec![Dim::from(len)], Role::Scratch);
         if let KernelKind::Contraction { method, .. } = &mut kernel.kind {
-            *method = Method::PackedRows { scratch };
+            *method = if halves.is_some() { Method::Strassen { scratch } } else { Method::PackedRows { scratch } };
         }
     });
 }
@@ -48,11 +52,15 @@ pub fn pack_rows(program: &mut Program, options: &Options, _: &mut Diagnostics) 
 /// Floats of working memory, where packing pays.
 fn working_memory(program: &Program, kernel: &Kernel) -> Option<usize> {
     let KernelKind::Contraction { method: Method::Direct, panel, .. } = &kernel.kind else { return None };
-    let (m, depth, cols) = sizes(&kernel.describe(program)?)?;
+    let sizes = sizes(&kernel.describe(program)?)?;
+    Some(shape(sizes, *panel).packed_rows_len_apart(THREADS))
+}
+
+/// A product of matrices of these sizes.
+fn shape((m, depth, cols): (usize, usize, usize), panel: usize) -> runtime::Contraction {
     let row = runtime::RowAxis { extent: m, ..runtime::RowAxis::ONE };
     let rows = [runtime::RowAxis::ONE, runtime::RowAxis::ONE, runtime::RowAxis::ONE, row];
-    let shape = runtime::Contraction { rows, depth, cols, panel: *panel, ..runtime::Contraction::NEW };
-    Some(shape.packed_rows_len_apart(THREADS))
+    runtime::Contraction { rows, depth, cols, panel, ..runtime::Contraction::NEW }
 }
 
 /// Columns of a panel of constant weights that packed rows are multiplied with, if other than usual: three vectors of AVX-512
@@ -64,11 +72,9 @@ pub(super) fn panel(description: &Description) -> Option<usize> {
 
 /// Rows, products of a sum, and columns, where packing pays.
 fn sizes(description: &Description) -> Option<(usize, usize, usize)> {
-    let Description { depth, taps, rows, columns, .. } = description;
-    let size = |axes: &[KernelAxis]| product(&axes.iter().map(|axis| axis.extent.clone()).collect::<Vec<_>>());
-    let depth = depth.as_ref()?.extent.as_const()?;
-    let (k, cols) = (size(taps).as_const()?.checked_mul(depth)?, size(columns).as_const()?);
-    let m = size(rows).upper_bound();
+    let depth = description.depth.as_ref()?.extent.as_const()?;
+    let (k, cols) = (size(&description.taps).as_const()?.checked_mul(depth)?, size(&description.columns).as_const()?);
+    let m = size(&description.rows).upper_bound();
     let wide = cols % WIDE as i64 == 0;
     let gains = k >= LONG && cols >= COLUMNS
         || k >= VERY_LONG && cols >= FEW_COLUMNS
@@ -78,4 +84,8 @@ fn sizes(description: &Description) -> Option<(usize, usize, usize)> {
         return None;
     }
     Some((usize::try_from(m).ok()?, usize::try_from(k).ok()?, usize::try_from(cols).ok()?))
+}
+
+fn size(axes: &[KernelAxis]) -> Dim {
+    product(&axes.iter().map(|axis| axis.extent.clone()).collect::<Vec<_>>())
 }
