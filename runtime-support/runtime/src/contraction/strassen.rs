@@ -119,7 +119,8 @@ impl Contraction {
     ) {
         let free = !epilogue.accumulate || epilogue.residual.is_none() && updates(self);
         let apart = parts::apart(self, self.batches.len());
-        let forms = packed_kernels::of(cx.isa(), self.panel).first().is_some_and(|set| !set.forming.is_empty());
+        let set = packed_kernels::of(cx.isa(), self.panel).first();
+        let forms = set.is_some_and(|set| !set.forming.is_empty() && self.panel.is_multiple_of(set.cols));
         if !self.is_halved() || !free || !apart || !forms || self.k() == 0 || scratch.len() < self.strassen_len() {
             return self.run_packed(cx, a, w, scratch, out, epilogue);
         }
@@ -251,8 +252,11 @@ impl Halves<'_> {
         let units = share(all - pairs, shares, &(number..number + 1));
         // With a team each unit is a part, as far as there is memory.
         let most = floor_div_usize(self.memory.1, c.halved_sums()).max(1);
-        let parts =
-            if cx.threads() == 1 { 1 } else { units.len().min(if cx.threads() > most { most } else { units.len() }) };
+        let parts = match cx.threads() {
+            1 => 1,
+            threads if threads > most => units.len().min(most),
+            _ => units.len(),
+        };
         #[cfg(feature = "threads")]
         let portions = Portions::new(cx.threads().min(most), self.memory);
         cx.split(parts, |range| {

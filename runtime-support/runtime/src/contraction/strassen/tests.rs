@@ -19,6 +19,8 @@ fn halves_make_the_same_products() {
         (510, 64, 130, 32),
         (48, 128, 256, 32),
         (98, 64, 320, 32),
+        // No kernel forms weights of panels as narrow as these.
+        (64, 64, 64, 16),
     ];
     for (case, (m, k, cols, panel)) in sizes.into_iter().enumerate() {
         let row = RowAxis { extent: m, a: k as isize, out: cols, residual: cols };
@@ -45,7 +47,12 @@ fn halves_make_the_same_products() {
             let mut want = vec![7.0; m * cols];
             c.run(cx, a[..].src(), &packed, Dst::from_slice(&mut want), epilogue);
             let out = run(cx, &a, &vec![f32::NAN; m * cols], epilogue);
-            assert_eq!(want != out, cx.isa() == Isa::Avx512, "other roundings, case {case} {:?}", cx.isa());
+            assert_eq!(
+                want != out,
+                cx.isa() == Isa::Avx512 && panel > 16,
+                "other roundings, case {case} {:?}",
+                cx.isa()
+            );
             for (got, want) in out.iter().zip(&want) {
                 assert!((got - want).abs() < 2e-6 * k as f32, "{got} {want} case {case} {:?}", cx.isa());
             }
