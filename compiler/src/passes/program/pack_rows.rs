@@ -73,8 +73,7 @@ pub(super) fn panel(description: &Description) -> Option<usize> {
 /// Rows, products of a sum, and columns, where packing pays.
 fn sizes(description: &Description) -> Option<(usize, usize, usize)> {
     let depth = description.depth.as_ref()?.extent.as_const()?;
-    let (k, cols) = (size(&description.taps).as_const()?.checked_mul(depth)?, size(&description.columns).as_const()?);
-    let m = size(&description.rows).upper_bound();
+    let (m, (k, cols)) = (size(&description.rows).upper_bound(), products(description)?);
     let wide = cols % WIDE as i64 == 0;
     let gains = k >= LONG && cols >= COLUMNS
         || k >= VERY_LONG && cols >= FEW_COLUMNS
@@ -84,6 +83,12 @@ fn sizes(description: &Description) -> Option<(usize, usize, usize)> {
         return None;
     }
     Some((usize::try_from(m).ok()?, usize::try_from(k).ok()?, usize::try_from(cols).ok()?))
+}
+
+/// Products of a sum, and columns.
+fn products(description: &Description) -> Option<(i64, i64)> {
+    let depth = description.depth.as_ref()?.extent.as_const()?;
+    Some((size(&description.taps).as_const()?.checked_mul(depth)?, size(&description.columns).as_const()?))
 }
 
 fn size(axes: &[KernelAxis]) -> Dim {

@@ -19,7 +19,7 @@ use core::ptr::{null, null_mut};
 
 /// Multiply-adds, and packed elements, that take a microsecond.
 const MULTIPLIED: usize = 64 * 1024;
-const PACKED: usize = 8 * 1024;
+pub(super) const PACKED: usize = 8 * 1024;
 /// Least tiles of a thread where products are divided by rows.
 const TILES: usize = 8;
 

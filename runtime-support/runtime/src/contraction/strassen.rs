@@ -14,7 +14,7 @@ mod worker;
 
 use super::job::{Job, updates};
 use super::kernel::{Kernels, LINE};
-use super::packed::{Tiles, share};
+use super::packed::{PACKED, Tiles, share};
 use super::packed_kernel::PackedSet;
 use super::rows::pack;
 use super::table::{BLOCK, EMPTY, Row, fill};
@@ -36,8 +36,6 @@ const TWO_BLOCKS: usize = 64;
 /// Rows of the largest tiles, of three vectors and of two, and how many fewer rows kernels have that form weights.
 const TILES: [usize; 2] = [9, 12];
 const FEWER: usize = 4;
-/// Packed elements that take a microsecond.
-const PACKED: usize = 8 * 1024;
 
 /// Left operands in working memory: the quarters of a block of rows, and their sums.
 const A11: usize = 0;
@@ -50,11 +48,12 @@ const S3: usize = 6;
 const S4: usize = 7;
 const OPERANDS: usize = 8;
 
-/// Greatest exponent of an element, with its bias, and of how much greater it may be in one row of a pair than in the other.
-const GREATEST: u32 = 127 + 100;
-const APART: u32 = 8;
-
 impl Contraction {
+    /// Of what halves take: greatest exponent of an element, with its bias of 127.
+    pub const GREATEST: u32 = 127 + 100;
+    /// How much greater the exponent may be in one row, or column of weights, than in the one that is added to it.
+    pub const APART: u32 = 8;
+
     /// Whether two threads get as many pairs of panels, and enough of them.
     const fn divides_pairs(&self) -> bool {
         let pairs = floor_div_usize(self.cols, self.panel) / 2;
@@ -346,7 +345,8 @@ unsafe fn add_quarters(operands: [*mut f32; OPERANDS], rows: usize, k: usize) ->
         }
         let exponent = |sizes: [u32; LINE]| sizes.iter().fold(0, |most: u32, size| most.max(*size)) >> 23;
         let (upper, lower) = (exponent(upper), exponent(lower));
-        near &= upper.max(lower) <= GREATEST && (upper == 0 || lower == 0 || upper.abs_diff(lower) <= APART);
+        let is_near = upper == 0 || lower == 0 || upper.abs_diff(lower) <= Contraction::APART;
+        near &= is_near && upper.max(lower) <= Contraction::GREATEST;
     }
     near
 }

@@ -1,17 +1,16 @@
 //! Which products of packed rows are made of halves, by Strassen's algorithm: those whose halves fill tiles and panels, and whose
 //! weights are of about the same size, so that sums of them lose no digits.
 
-use super::{FEW_COLUMNS, LONG, shape, size};
+use super::{FEW_COLUMNS, LONG, products, shape, size};
 use crate::program::Program;
 use crate::program::kernel::{Kernel, KernelKind, Method};
 use include_ir_runtime::__private::v1 as runtime;
 
 /// Fewer rows fill no tiles of a half.
 const ROWS: i64 = 16;
-/// Greatest element, and how much greater the greatest one of a column may be than that of the column that is added to it: half of
-/// the exponent of two, the greatest one with its bias.
-const GREATEST: u8 = (127 + 100) / 2;
-const APART: u8 = 4;
+/// Limits of the greatest elements of columns, as halves of exponents.
+const GREATEST: u8 = (runtime::Contraction::GREATEST / 2) as u8;
+const APART: u8 = (runtime::Contraction::APART / 2) as u8;
 
 /// Floats of working memory, where halves pay.
 pub(super) fn working_memory(program: &Program, kernel: &Kernel) -> Option<usize> {
@@ -19,9 +18,7 @@ pub(super) fn working_memory(program: &Program, kernel: &Kernel) -> Option<usize
         return None;
     };
     let description = kernel.describe(program)?;
-    let (taps, depth) = (size(&description.taps).as_const()?, description.depth.as_ref()?.extent.as_const()?);
-    let (m, k, cols) =
-        (size(&description.rows).as_const()?, taps.checked_mul(depth)?, size(&description.columns).as_const()?);
+    let (m, (k, cols)) = (size(&description.rows).as_const()?, products(&description)?);
     if m < ROWS || k < LONG || cols < FEW_COLUMNS || !description.bounds.is_empty() {
         return None;
     }

@@ -93,6 +93,16 @@ fn halves_fill_tiles_and_can_be_divided() {
     );
 }
 
+#[test]
+fn kernels_form_weights_for_all_tiles_that_count_as_filled() {
+    for (panel, most) in [(48, TILES[0]), (32, TILES[1])] {
+        let sets = packed_kernels::of(Isa::Avx512, panel);
+        if cfg!(all(feature = "vectors", target_arch = "x86_64")) {
+            assert_eq!((sets[0].cols, sets[0].kernels.len(), sets[0].forming.len()), (panel, most, FEWER + 1));
+        }
+    }
+}
+
 /// The largest error, as a part of the largest result.
 #[test]
 fn errors_are_small_multiples_of_those_of_plain_sums() {
