@@ -173,7 +173,8 @@ impl Lines<'_> {
                 }
             }
             if end - first >= SQUARE && len >= SQUARE {
-                let rest = if len == LINE { self.blocks(s, a, to, (first, end)) } else { first };
+                let wide = S::LANES > SQUARE && len >= S::LANES;
+                let rest = if wide { self.blocks(s, a, to, (first, end)) } else { first };
                 return self.squares(a, to, (rest, end));
             }
             for channel in 0..len {
@@ -184,26 +185,31 @@ impl Lines<'_> {
         }
     }
 
-    /// Those of the pixels that are whole vectors, of [`LINE`] channels. Returns the first of the others.
+    /// Those of the pixels that are whole vectors, of as many channels at a time, of which the last overlap those before them.
+    /// Returns the first of the others.
     ///
     /// # Safety
-    /// As `line`.
+    /// As `line`; there are channels enough for a vector.
     #[inline(always)]
     unsafe fn blocks<S: Simd>(&self, s: S, a: *const f32, to: *mut f32, (mut first, end): (usize, usize)) -> usize {
-        while S::LANES == LINE && end - first >= LINE {
-            let (from, to) = (a.wrapping_add(first * self.distance()), to.wrapping_add(first));
-            let mut pixels = [s.splat(0.0); LINE];
-            // SAFETY: promised by the caller.
-            unsafe {
-                for i in 0..LINE {
-                    pixels[i] = s.load(from.wrapping_add(i * self.distance()));
-                }
-                let channels = s.turned(pixels);
-                for i in 0..LINE {
-                    s.store(to.wrapping_add(i * self.pitch), channels[i]);
+        while end - first >= S::LANES {
+            for channel in (0..self.channels.1).step_by(S::LANES) {
+                let channel = channel.min(self.channels.1 - S::LANES);
+                let from = a.wrapping_add(first * self.distance() + channel);
+                let to = to.wrapping_add(channel * self.pitch + first);
+                let mut pixels = [s.splat(0.0); LINE];
+                // SAFETY: promised by the caller.
+                unsafe {
+                    for i in 0..S::LANES.min(LINE) {
+                        pixels[i] = s.load(from.wrapping_add(i * self.distance()));
+                    }
+                    let channels = s.turned(pixels);
+                    for i in 0..S::LANES.min(LINE) {
+                        s.store(to.wrapping_add(i * self.pitch), channels[i]);
+                    }
                 }
             }
-            first += LINE;
+            first += S::LANES;
         }
         first
     }

@@ -80,9 +80,7 @@ impl Narrow {
     pub fn of(c: &Contraction, isa: Isa) -> Option<Self> {
         let set = narrow_kernel::of(isa, c.cols)?;
         let window = c.taps[3].extent;
-        // Tiles of several vectors need not wait for their sums; what is gained there is zeros left out.
-        let gains = set.beats_tiles || Folded::takes(c);
-        if c.cols > LINE || c.panel < LINE || window < 2 || !gains {
+        if c.cols > LINE || c.panel < LINE || window < 2 {
             return None;
         }
         let lines = Lines::of(c, MOST_TAPS)?;
@@ -95,7 +93,9 @@ impl Narrow {
                 rows <= MOST_COPIED && c.depth >= LEAST_DEPTH && row.saturating_mul(taps) <= COPY
             }
         };
-        let of = |kernels, taps| set.choose(kernels, lines.stride, outputs, fits(taps));
+        // Tiles of several vectors need not wait for their sums; what is gained there is zeros left out.
+        let gains = set.beats_tiles || Folded::takes(c);
+        let of = |kernels, taps| set.choose(kernels, lines.stride, outputs, fits(taps)).filter(|_| gains);
         let groups = if Folded::takes(c) && lines.gap == 1 {
             of(&set.groups, taps).map(|(_, kernel)| (set.fold, kernel))
         } else {
@@ -108,9 +108,9 @@ impl Narrow {
         let least = at_once.map_or(tiles, |(time, _)| time);
         let columns = by_parts.filter(|(time, kernel)| lines.stride == 1 || time + copy(kernel) < least).or(at_once);
         let columns = columns.filter(|(time, kernel)| set.quarters == 4 || time + copy(kernel) < tiles);
-        // Tiles of rows take a vector for every output, and a quarter of it for their addresses.
+        // Tiles of rows take a vector for every output, or several, and a quarter of it for their addresses.
         let (time, columns) =
-            columns.map_or((outputs.saturating_mul(set.quarters + 1) / 4, None), |(time, kernel)| (time, Some(kernel)));
+            columns.map_or((outputs.saturating_mul(set.tile) / 8, None), |(time, kernel)| (time, Some(kernel)));
         let (stride, depth) = (lines.stride, c.depth);
         let (new, rows) = (lines.new_rows(c), lines.rows(c));
         let shape = Shape { cols: c.cols, outputs, stride, taps, new, rows, window, span, depth };

@@ -115,6 +115,8 @@ pub(super) struct NarrowSet {
     pub beats_tiles: bool,
     /// Quarters of the time of a product of vectors of [`LINE`] lanes that one takes.
     pub quarters: usize,
+    /// Eighths of that time, of a product of whole vectors, which tiles of rows take for an output.
+    pub tile: usize,
     /// Of all products.
     pub whole: Kernels,
     /// Of those inside of groups.
@@ -377,12 +379,13 @@ unsafe fn groups<S: Simd, const STRIDE: usize, const MR: usize, const ONE: bool>
 /// Instantiates `outputs`, and `grouped` for each stride: those of more outputs would keep pixels on the stack.
 macro_rules! kernels {
     (
-        $name:ident, $token:expr, $beats_tiles:literal, $quarters:literal, $attribute:meta,
+        $name:ident, $token:expr, $beats_tiles:literal, $quarters:literal, $tile:literal, $attribute:meta,
         whole: $($rows:literal)*; groups: $($one:literal)*, of every second pixel: $($two:literal)*
     ) => {
         static $name: NarrowSet = NarrowSet {
             beats_tiles: $beats_tiles,
             quarters: $quarters,
+            tile: $tile,
             whole: [
                 &[$(($rows, kernels!(@one outputs, $token, 1, $rows, $attribute))),*],
                 &[$(($rows, kernels!(@one outputs, $token, 2, $rows, $attribute))),*],
@@ -432,29 +435,33 @@ mod x86 {
     use crate::isa::{avx2::Avx2, avx512::Avx512};
 
     kernels!(
-        AVX512, Avx512::new(), true, 4, target_feature(enable = "avx512f,avx512vl,avx512bw,avx512dq,fma,avx2"),
+        AVX512, Avx512::new(), true, 4, 10, target_feature(enable = "avx512f,avx512vl,avx512bw,avx512dq,fma,avx2"),
         whole: 28 24 22 20 18 16 14 13 12 10 8 7 4; groups: 10 8 7 4, of every second pixel: 8 7 4
     );
 
     // Vectors of half the length take as long or, where the processor divides long ones, half as long.
     kernels!(
-        AVX512_8, Avx2::new(), true, 3, target_feature(enable = "avx512f,avx512vl,avx512bw,avx512dq,fma,avx2"),
+        AVX512_8, Avx2::new(), true, 3, 8, target_feature(enable = "avx512f,avx512vl,avx512bw,avx512dq,fma,avx2"),
         whole: 16 14 13 12 10 8 7 4; groups:, of every second pixel:
     );
 
     /// The same where shorter vectors take as long.
-    static AVX512_8_WHOLE: NarrowSet = NarrowSet { quarters: 4, ..AVX512_8 };
+    static AVX512_8_WHOLE: NarrowSet = NarrowSet { quarters: 4, tile: 10, ..AVX512_8 };
 
     kernels!(
-        AVX2, Avx2::new(), false, 4, target_feature(enable = "avx2,fma"),
+        AVX2, Avx2::new(), false, 4, 18, target_feature(enable = "avx2,fma"),
         whole: 10 7 4; groups: 7 8 4, of every second pixel: 7 8 4
     );
+
+    /// The same for tiles of one vector instead of two.
+    static AVX2_8: NarrowSet = NarrowSet { tile: 11, ..AVX2 };
 
     pub(super) fn of(isa: Isa, cols: usize) -> Option<&'static NarrowSet> {
         match isa {
             Isa::Avx512 if cols <= 8 && isa.is_halved() => Some(&AVX512_8),
             Isa::Avx512 if cols <= 8 => Some(&AVX512_8_WHOLE),
             Isa::Avx512 => Some(&AVX512),
+            Isa::Avx2 if cols <= 8 => Some(&AVX2_8),
             Isa::Avx2 => Some(&AVX2),
             _ => None,
         }

@@ -12,6 +12,7 @@
 )]
 
 use super::held::{Held, Hold, Lines, pitch, places, planes};
+use super::job::offset;
 use super::kernel::LINE;
 use super::narrow_kernel::{Kernel, NarrowArgs, Tiling};
 use super::results::Results;
@@ -24,10 +25,14 @@ use core::mem::MaybeUninit;
 /// Floats of the sums of a kernel, at most.
 pub(super) const SUMS: usize = 8 * 3 * LINE;
 
+/// Outputs of a vector of half a [`LINE`].
+const HALF_LINE: usize = LINE / 2;
 /// Floats of the first-level cache.
 const NEAR: usize = 8 * 1024;
 /// Channels whose lines are read once or twice for all taps, of every pixel.
 const FEW: usize = 2 * LINE;
+/// What squares take of a pixel, in products of vectors of half a [`LINE`].
+const SHORT_SQUARE: usize = 20;
 /// What a product takes longer if its operands come from the next cache, of which a kernel of planes reads more than one of
 /// columns.
 const FAR: usize = 6;
@@ -36,9 +41,12 @@ const FAR: usize = 6;
 /// As [`NarrowKernel`](super::narrow_kernel::NarrowKernel); lines of the same data are held, or none.
 pub(super) type PlanarKernel = unsafe fn(&NarrowArgs<'_>, &mut Held);
 
-/// A kernel for so many outputs, and columns at most.
+/// A kernel for so many vectors of outputs.
 pub(super) struct Planar {
+    /// Columns at a time, and so many times at most.
     cols: usize,
+    times: usize,
+    vectors: usize,
     outputs: usize,
     kernel: PlanarKernel,
 }
@@ -69,7 +77,8 @@ impl Shape {
 
 /// The kernel with which a line takes least time, and this time: products of vectors for each of a sum.
 pub(super) fn choose(isa: Isa, shape: Shape) -> Option<(usize, Tiling)> {
-    let fits = |kernel: &&Planar| kernel.cols >= shape.cols && kernel.places(shape) >= shape.taps;
+    let fits =
+        |kernel: &&Planar| kernel.cols.saturating_mul(kernel.times) >= shape.cols && kernel.places(shape) >= shape.taps;
     let kernel = of(isa).iter().filter(fits).min_by_key(|kernel| kernel.time(shape))?;
     let tiling = Tiling { outputs: kernel.outputs, kernel: Kernel::Planes(kernel.kernel) };
     // The times were fitted on one that halves vectors, without this.
@@ -94,12 +103,13 @@ impl Planar {
     }
 
     fn time(&self, shape: Shape) -> usize {
-        let vectors = self.outputs / LINE;
         // Fewer sums wait for each other.
-        let step = (self.cols * vectors).max(8) + vectors;
+        let step = (self.cols * self.vectors).max(8) + self.vectors;
+        let step = step.saturating_mul(ceil_div_usize(shape.cols, self.cols));
         // Squares of pixels and channels are transposed, which takes twice as long of every second pixel, and what is left is
         // copied one by one.
-        let cycles = self.pixels(shape).saturating_mul(if shape.depth < SQUARE { 24 } else { 6 * shape.stride });
+        let square = if self.outputs < self.vectors * LINE { SHORT_SQUARE } else { 6 };
+        let cycles = self.pixels(shape).saturating_mul(if shape.depth < SQUARE { 24 } else { square * shape.stride });
         // Neighbours read the same lines, but for new ones.
         let new = if shape.rows <= self.places(shape) { shape.new } else { shape.taps };
         let products = shape.window.saturating_mul(LINE).saturating_mul(shape.taps);
@@ -122,41 +132,71 @@ impl Planar {
     }
 }
 
-/// NV vectors of outputs, NC columns.
+/// NV vectors of outputs, NC columns at a time: all columns, or with `ONCE` no more than these.
 ///
 /// # Safety
 /// As [`PlanarKernel`]; the caller is compiled for the instruction set of `S`, and there are places for all lines.
 #[inline(always)]
-unsafe fn outputs<S: Simd, const NV: usize, const NC: usize>(s: S, args: &NarrowArgs<'_>, held: &mut Held) {
+unsafe fn outputs<S: Simd, const NV: usize, const NC: usize, const ONCE: bool>(
+    s: S,
+    args: &NarrowArgs<'_>,
+    held: &mut Held,
+) {
+    let outputs = NV * S::LANES;
+    let mut sums = [MaybeUninit::<f32>::uninit(); SUMS];
+    let to = if args.sums.1.is_null() { sums.as_mut_ptr().cast::<f32>() } else { args.sums.1 };
+    let mut column = 0;
+    while column < args.to.cols.min(SUMS / outputs - NC + 1) {
+        // SAFETY: promised by the caller; there is room for so many columns.
+        unsafe {
+            let mut acc = begin::<S, NV, NC>(s, offset(args.sums.0, column * outputs));
+            columns::<S, NV, NC>(s, args, held, column, &mut acc);
+            store(s, &acc, to.wrapping_add(column * outputs));
+        }
+        column += NC;
+        if ONCE {
+            break;
+        }
+    }
+    if args.sums.1.is_null() {
+        let count = args.outputs.min(outputs);
+        s.apart(Sums { from: to, pitch: outputs, to: args.to, start: args.start, count });
+    }
+}
+
+/// Adds the products of NC columns, from one on.
+///
+/// # Safety
+/// As [`outputs`].
+#[inline(always)]
+unsafe fn columns<S: Simd, const NV: usize, const NC: usize>(
+    s: S,
+    args: &NarrowArgs<'_>,
+    held: &mut Held,
+    column: usize,
+    acc: &mut [[S::F32; NV]; NC],
+) {
     let (stride, outputs) = (args.stride, NV * S::LANES);
     let (pitch, count) = (pitch(outputs, args.span(), stride), args.outputs.min(outputs));
     let (mut channel, end) = args.channels;
-    // SAFETY: promised by the caller.
-    unsafe {
-        let mut acc = begin::<S, NV, NC>(s, args.sums.0);
-        while channel < end {
-            let len = LINE.min(end - channel);
-            s.apart(Hold { lines: Lines { args, pitch, count, channels: (channel, len) }, held });
-            for (tap, line) in args.taps.iter().zip(&held.lines) {
-                let mut row = *line;
-                for phase in 0..stride {
-                    // A step that is no constant could panic.
-                    let (mut t, mut pixels) = (phase, row);
-                    while t < args.window {
-                        let w = args.w.wrapping_add(((tap.index + t) * args.depth + channel) * LINE);
-                        products::<S, NV, NC>(s, &mut acc, (pixels, pitch), w, len);
-                        (t, pixels) = (t + stride, pixels.wrapping_add(args.gap));
-                    }
-                    row = row.wrapping_add(len * pitch);
+    while channel < end {
+        let len = LINE.min(end - channel);
+        s.apart(Hold { lines: Lines { args, pitch, count, channels: (channel, len) }, held });
+        for (tap, line) in args.taps.iter().zip(&held.lines) {
+            let mut row = *line;
+            for phase in 0..stride {
+                // A step that is no constant could panic.
+                let (mut t, mut pixels) = (phase, row);
+                while t < args.window {
+                    let w = ((tap.index + t) * args.depth + channel) * LINE + column;
+                    // SAFETY: promised by the caller.
+                    unsafe { products::<S, NV, NC>(s, acc, (pixels, pitch), args.w.wrapping_add(w), len) };
+                    (t, pixels) = (t + stride, pixels.wrapping_add(args.gap));
                 }
+                row = row.wrapping_add(len * pitch);
             }
-            channel += len;
         }
-        if !args.sums.1.is_null() {
-            return store(s, &acc, args.sums.1);
-        }
-        let mut sums = [MaybeUninit::<f32>::uninit(); SUMS];
-        Sums { from: sums.as_mut_ptr().cast(), pitch: outputs, to: args.to, start: args.start, count }.put(s, &acc);
+        channel += len;
     }
 }
 
@@ -279,6 +319,9 @@ impl Sums {
             if rows == LINE {
                 return to.finish::<S, LINE, 1>(s, self.start + first, &mut acc);
             }
+            if let (HALF_LINE, Some(acc)) = (rows, acc.first_chunk_mut::<HALF_LINE>()) {
+                return to.finish::<S, HALF_LINE, 1>(s, self.start + first, acc);
+            }
             for i in 0..rows.min(LINE) {
                 to.finish::<S, 1, 1>(s, self.start + first + i, &mut [acc[i]]);
             }
@@ -286,18 +329,20 @@ impl Sums {
     }
 }
 
-/// Instantiates `outputs`: `kernels!(name, token, lanes, attribute, columns: vectors...; ...)`.
+/// Instantiates `outputs`: `kernels!(name, token, lanes, attribute, times, columns: vectors...; ...)`, with columns at most so
+/// many times.
 macro_rules! kernels {
-    ($name:ident, $token:expr, $lanes:literal, $attribute:meta, $($columns:literal: $($vectors:literal)*);*) => {
+    ($name:ident, $token:expr, $lanes:literal, $attribute:meta, $times:literal, $($columns:literal: $($vectors:literal)*);*) => {
         static $name: &[Planar] = &[$($({
             /// # Safety
             /// As [`PlanarKernel`].
             #[$attribute]
             unsafe fn kernel(args: &NarrowArgs<'_>, held: &mut Held) {
                 // SAFETY: promised by the caller; this function has the target features.
-                unsafe { outputs::<_, $vectors, $columns>($token, args, held) }
+                unsafe { outputs::<_, $vectors, $columns, { $times == 1 }>($token, args, held) }
             }
-            Planar { cols: $columns, outputs: $vectors * $lanes, kernel }
+            let outputs = $vectors * $lanes;
+            Planar { cols: $columns, times: $times, vectors: $vectors, outputs, kernel }
         }),*),*];
     };
 }
@@ -305,15 +350,21 @@ macro_rules! kernels {
 #[cfg(all(feature = "vectors", target_arch = "x86_64", target_feature = "sse2"))]
 mod x86 {
     use super::*;
-    use crate::isa::avx512::Avx512;
+    use crate::isa::{avx2::Avx2, avx512::Avx512};
 
     kernels!(
-        AVX512, Avx512::new(), 16, target_feature(enable = "avx512f,avx512vl,avx512bw,avx512dq,fma,avx2"),
+        AVX512, Avx512::new(), 16, target_feature(enable = "avx512f,avx512vl,avx512bw,avx512dq,fma,avx2"), 1,
         2: 4 1; 4: 4 2 1; 6: 4 2 1; 8: 3 2 1; 10: 2 1; 12: 2 1
     );
+    // Sixteen registers hold the sums of few columns: the others follow.
+    kernels!(AVX2, Avx2::new(), 8, target_feature(enable = "avx2,fma"), 3, 1: 8; 2: 4; 3: 3; 4: 2 1; 5: 2; 6: 2);
 
     pub(super) fn of(isa: Isa) -> &'static [Planar] {
-        if isa == Isa::Avx512 { AVX512 } else { &[] }
+        match isa {
+            Isa::Avx512 => AVX512,
+            Isa::Avx2 => AVX2,
+            _ => &[],
+        }
     }
 }
 

@@ -87,6 +87,7 @@ impl Steps {
         // Windows of one row share no lines with others.
         let beat = match c.taps[..3].iter().all(|tap| tap.extent == 1) {
             true => c.k() <= SHORT,
+            false if isa == Isa::Avx2 => c.k() <= SHORT,
             false => isa.is_halved() && c.depth.max(c.cols) <= FEW,
         };
         beat && outside <= self.line / 8

@@ -114,8 +114,8 @@ fn lines_of_many_planes_are_not_copied() {
 #[test]
 fn lines_have_the_bits_of_single_rows_on_every_isa_and_team() {
     // Kernels of planes of every pixel, of every second one, of taps with gaps, and of some channels at a time.
-    let (mut r, mut narrow, mut planar) = (Random(0x0a44_0775), 0, [0; 4]);
-    for case in 0..180 {
+    let (mut r, mut narrow, mut planar) = (Random(0x0a44_0775), 0, [[0; 4]; 2]);
+    for case in 0..240 {
         let (groups, h, w) = (1 + r.below(3), 1 + r.below(7), 3 + r.below(if case < 60 { 40 } else { 240 }));
         let c = match case {
             // Long lines of few columns are for kernels of planes.
@@ -130,7 +130,8 @@ fn lines_have_the_bits_of_single_rows_on_every_isa_and_team() {
         let (m, n) = (c.m(), groups * c.cols);
         let (mut a, mut weights) = (r.floats(h * w * groups * c.depth), r.floats(groups * c.batches[1].w));
         let planes = |narrow: &Narrow| matches!(narrow.whole.kernel, Kernel::Planes(_));
-        if let Some(narrow) = Narrow::of(&c, Isa::Avx512).filter(planes) {
+        for (isa, planar) in [Isa::Avx2, Isa::Avx512].into_iter().zip(&mut planar) {
+            let Some(narrow) = Narrow::of(&c, isa).filter(planes) else { continue };
             // Kernels of planes sum in another order: these sums are exact.
             a.iter_mut().chain(&mut weights).for_each(|x| *x = (*x * 8.0).round() / 8.0);
             planar[if narrow.lines.gap > 1 { 2 } else { narrow.lines.stride - 1 }] += 1;
@@ -184,10 +185,8 @@ fn lines_have_the_bits_of_single_rows_on_every_isa_and_team() {
             }
         }
     }
-    assert!(
-        narrow > 20 && planar.iter().all(|cases| *cases > 10) || Isa::detect() != Isa::Avx512,
-        "{narrow} {planar:?}"
-    );
+    let enough = narrow > 20 && planar.iter().flatten().all(|cases| *cases > 6);
+    assert!(enough || ![Isa::Avx2, Isa::Avx512].contains(&Isa::detect()), "{narrow} {planar:?}");
 }
 
 /// Lines so long that threads compute pieces of them.
