@@ -200,12 +200,11 @@ impl Lines<'_> {
                 let mut pixels = [s.splat(0.0); LINE];
                 // SAFETY: promised by the caller.
                 unsafe {
-                    for i in 0..S::LANES.min(LINE) {
-                        pixels[i] = s.load(from.wrapping_add(i * self.distance()));
+                    for (i, pixel) in pixels.iter_mut().enumerate().take(S::LANES) {
+                        *pixel = s.load(from.wrapping_add(i * self.distance()));
                     }
-                    let channels = s.turned(pixels);
-                    for i in 0..S::LANES.min(LINE) {
-                        s.store(to.wrapping_add(i * self.pitch), channels[i]);
+                    for (i, channel) in s.turned(pixels).iter().enumerate().take(S::LANES) {
+                        s.store(to.wrapping_add(i * self.pitch), *channel);
                     }
                 }
             }

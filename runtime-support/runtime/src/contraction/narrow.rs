@@ -21,6 +21,10 @@ use crate::math::{ceil_div_usize, floor_div_usize, floor_mod_usize};
 use core::ops::Range;
 use core::ptr::{null, null_mut};
 
+/// Most columns for which kernels of planes beat tiles of several vectors, and products of vectors that take longer than to see
+/// whether they do.
+const COLUMNS: usize = 12;
+const WORK: usize = 16 * 1024;
 /// Fewest channels: a copy of fewer would be gaps.
 const LEAST_DEPTH: usize = 8;
 /// Most rows of a window: those of volumes are many.
@@ -80,7 +84,10 @@ impl Narrow {
     pub fn of(c: &Contraction, isa: Isa) -> Option<Self> {
         let set = narrow_kernel::of(isa, c.cols)?;
         let window = c.taps[3].extent;
-        if c.cols > LINE || c.panel < LINE || window < 2 {
+        // Tiles of several vectors need not wait for their sums; what is gained there is zeros left out.
+        let gains = set.beats_tiles || Folded::takes(c);
+        let pays = gains || c.cols <= COLUMNS && c.m().saturating_mul(c.k()) >= WORK;
+        if c.cols > LINE || c.panel < LINE || window < 2 || !pays {
             return None;
         }
         let lines = Lines::of(c, MOST_TAPS)?;
@@ -93,8 +100,6 @@ impl Narrow {
                 rows <= MOST_COPIED && c.depth >= LEAST_DEPTH && row.saturating_mul(taps) <= COPY
             }
         };
-        // Tiles of several vectors need not wait for their sums; what is gained there is zeros left out.
-        let gains = set.beats_tiles || Folded::takes(c);
         let of = |kernels, taps| set.choose(kernels, lines.stride, outputs, fits(taps)).filter(|_| gains);
         let groups = if Folded::takes(c) && lines.gap == 1 {
             of(&set.groups, taps).map(|(_, kernel)| (set.fold, kernel))

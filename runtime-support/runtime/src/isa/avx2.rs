@@ -157,27 +157,34 @@ unsafe impl Simd for Avx2 {
 ///
 /// # Safety
 /// The machine has the instruction set.
-// Loops, as closures would be compiled without it.
 #[inline]
 #[target_feature(enable = "avx2,fma")]
 unsafe fn turned(x: [__m256; 16]) -> [__m256; 16] {
-    let mut rows = x;
-    for first in [0, 4] {
-        let mut halves = [_mm256_setzero_ps(); 4];
-        for r in 0..4 {
-            halves[r] = match first {
-                0 => _mm256_permute2f128_ps::<0x20>(x[r], x[r + 4]),
-                _ => _mm256_permute2f128_ps::<0x31>(x[r], x[r + 4]),
-            };
-        }
-        let (a, b) = (_mm256_unpacklo_ps(halves[0], halves[1]), _mm256_unpackhi_ps(halves[0], halves[1]));
-        let (c, d) = (_mm256_unpacklo_ps(halves[2], halves[3]), _mm256_unpackhi_ps(halves[2], halves[3]));
-        rows[first] = _mm256_shuffle_ps::<0x44>(a, c);
-        rows[first + 1] = _mm256_shuffle_ps::<0xee>(a, c);
-        rows[first + 2] = _mm256_shuffle_ps::<0x44>(b, d);
-        rows[first + 3] = _mm256_shuffle_ps::<0xee>(b, d);
+    // Loops, as closures would be compiled without the instruction set.
+    let (mut low, mut high, mut rows) = ([x[0]; 4], [x[0]; 4], x);
+    for r in 0..4 {
+        low[r] = _mm256_permute2f128_ps::<0x20>(x[r], x[r + 4]);
+        high[r] = _mm256_permute2f128_ps::<0x31>(x[r], x[r + 4]);
+    }
+    let (low, high) = (fours_turned(low), fours_turned(high));
+    for r in 0..4 {
+        (rows[r], rows[r + 4]) = (low[r], high[r]);
     }
     rows
+}
+
+/// Two squares of four by four numbers, side by side.
+#[inline]
+#[target_feature(enable = "avx2,fma")]
+fn fours_turned(x: [__m256; 4]) -> [__m256; 4] {
+    let (a, b) = (_mm256_unpacklo_ps(x[0], x[1]), _mm256_unpackhi_ps(x[0], x[1]));
+    let (c, d) = (_mm256_unpacklo_ps(x[2], x[3]), _mm256_unpackhi_ps(x[2], x[3]));
+    [
+        _mm256_shuffle_ps::<0x44>(a, c),
+        _mm256_shuffle_ps::<0xee>(a, c),
+        _mm256_shuffle_ps::<0x44>(b, d),
+        _mm256_shuffle_ps::<0xee>(b, d),
+    ]
 }
 
 /// Not inlined: where a function has target features itself, that is a wish of which passes may lose sight.

@@ -115,7 +115,7 @@ fn lines_of_many_planes_are_not_copied() {
 fn lines_have_the_bits_of_single_rows_on_every_isa_and_team() {
     // Kernels of planes of every pixel, of every second one, of taps with gaps, and of some channels at a time.
     let (mut r, mut narrow, mut planar) = (Random(0x0a44_0775), 0, [[0; 4]; 2]);
-    for case in 0..240 {
+    for case in 0..320 {
         let (groups, h, w) = (1 + r.below(3), 1 + r.below(7), 3 + r.below(if case < 60 { 40 } else { 240 }));
         let c = match case {
             // Long lines of few columns are for kernels of planes.
