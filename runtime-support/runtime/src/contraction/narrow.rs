@@ -100,7 +100,7 @@ impl Narrow {
                 rows <= MOST_COPIED && c.depth >= LEAST_DEPTH && row.saturating_mul(taps) <= COPY
             }
         };
-        let of = |kernels, taps| set.choose(kernels, lines.stride, outputs, fits(taps)).filter(|_| gains);
+        let of = |kernels, taps| if gains { set.choose(kernels, lines.stride, outputs, fits(taps)) } else { None };
         let groups = if Folded::takes(c) && lines.gap == 1 {
             of(&set.groups, taps).map(|(_, kernel)| (set.fold, kernel))
         } else {
