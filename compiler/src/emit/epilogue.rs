@@ -67,6 +67,7 @@ fn function_name(activation: Activation) -> TokenStream {
     let parameter = match activation {
         Activation::ScaledSwish(beta) => Some(("ScaledSwish", beta)),
         Activation::Elu(alpha) => Some(("Elu", alpha)),
+        Activation::LeakyRelu(slope) => Some(("LeakyRelu", slope)),
         _ => None,
     };
     let Some((name, value)) = parameter else { return format_ident!("{activation:?}").into_token_stream() };

@@ -10,7 +10,7 @@ use crate::cx::Cx;
 use crate::simd::{Simd, WithSimd, load_first, store_first};
 use core::ptr::NonNull;
 pub(crate) use functions::exp;
-use functions::{Elu, GELU_ERF, GELU_TANH, HardSigmoid, HardSwish, Mish, Sigmoid, Swish, Tanh};
+use functions::{Elu, GELU_ERF, GELU_TANH, HardSigmoid, HardSwish, LeakyRelu, Mish, Sigmoid, Swish, Tanh};
 pub use slopes::Slopes;
 
 /// A function that kernels apply to what they computed.
@@ -28,6 +28,8 @@ pub enum Activation {
     Mish,
     /// `x`, below zero `alpha * (e^x - 1)`
     Elu(f32),
+    /// `x`, below zero `slope * x`
+    LeakyRelu(f32),
     /// `min(max(x + 3, 0), 6) / 6`
     HardSigmoid,
     /// `x * (min(max(x + 3, 0), 6) / 6)`
@@ -68,6 +70,7 @@ impl WithSimd for Apply<'_> {
             Activation::Tanh => each(s, self.tile, Tanh),
             Activation::Mish => each(s, self.tile, Mish),
             Activation::Elu(alpha) => each(s, self.tile, Elu(alpha)),
+            Activation::LeakyRelu(slope) => each(s, self.tile, LeakyRelu(slope)),
             Activation::HardSigmoid => each(s, self.tile, HardSigmoid),
             Activation::HardSwish => each(s, self.tile, HardSwish),
             Activation::GeluErf => each(s, self.tile, GELU_ERF),
@@ -146,7 +149,7 @@ mod tests {
     use crate::isa::Isa;
     use std::vec::Vec;
 
-    const ALL: [Activation; 11] = [
+    const ALL: [Activation; 13] = [
         Activation::Sigmoid,
         Activation::Swish,
         Activation::ScaledSwish(1.702),
@@ -154,6 +157,8 @@ mod tests {
         Activation::Mish,
         Activation::Elu(1.0),
         Activation::Elu(0.3),
+        Activation::LeakyRelu(0.1),
+        Activation::LeakyRelu(-0.7),
         Activation::HardSigmoid,
         Activation::HardSwish,
         Activation::GeluErf,
@@ -175,6 +180,7 @@ mod tests {
             Activation::Elu(_) if x >= 0.0 => (x, 0.0),
             Activation::Elu(alpha) => ulps(f64::from(alpha) * libm::expm1(x), 2.5),
             // The sum x + 3 is rounded.
+            Activation::LeakyRelu(slope) => (if x < 0.0 { f64::from(x as f32 * slope) } else { x }, 0.0),
             Activation::HardSigmoid => (gate, 1.2e-7 * gate.max(0.25)),
             Activation::HardSwish => (x * gate, 2.4e-7 * x.abs() * gate.max(0.25)),
             Activation::GeluErf => (x * 0.5 * libm::erfc(-x * core::f64::consts::FRAC_1_SQRT_2), 3e-7 * x.abs()),

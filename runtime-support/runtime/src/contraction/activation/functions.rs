@@ -100,6 +100,25 @@ impl Function for Elu {
     }
 }
 
+/// The product of the definition, bit by bit.
+#[derive(Clone, Copy)]
+pub(super) struct LeakyRelu(pub f32);
+
+impl Function for LeakyRelu {
+    #[inline(always)]
+    fn of<S: Simd, const N: usize>(self, s: S, x: [S::F32; N]) -> [S::F32; N] {
+        let slope = s.splat(self.0);
+        map!(x in x => bent(s, x, slope))
+    }
+}
+
+/// `x`, below zero `slope * x`. Factors are chosen, not results: of a choice between new and old elements the compiler makes a
+/// masked store, which takes ten times as long with AVX2 on AMD processors.
+#[inline(always)]
+pub(super) fn bent<S: Simd>(s: S, x: S::F32, slope: S::F32) -> S::F32 {
+    s.mul(x, s.select(s.lt(x, s.splat(0.0)), slope, s.splat(1.0)))
+}
+
 /// `x p(x^2) / q(x^2)` up to 8.7, from where on it is 1. At most 6 ULP off.
 #[derive(Clone, Copy)]
 pub(super) struct Tanh;

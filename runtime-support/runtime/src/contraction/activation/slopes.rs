@@ -1,4 +1,5 @@
 //! PReLU of finished tiles: what is below zero is multiplied by the slope of its column.
+use super::functions::bent;
 use crate::contraction::Tile;
 use crate::cx::Cx;
 use crate::simd::{Simd, WithSimd, load_first, store_first};
@@ -85,7 +86,7 @@ unsafe fn bend<S: Simd>(s: S, at: *mut f32, slopes: *const f32, left: usize) {
     // SAFETY: promised by the caller.
     unsafe {
         let (x, slope) = (load_first(s, at, left), load_first(s, slopes, left));
-        store_first(s, at, left, s.select(s.lt(x, s.splat(0.0)), s.mul(x, slope), x));
+        store_first(s, at, left, bent(s, x, slope));
     }
 }
 

@@ -23,6 +23,9 @@ pub(super) fn find(program: &Program, nest: &Nest, x: Node) -> Option<(Activatio
     if let Some(alpha) = forms.elu(result) {
         return Some((Activation::Elu(alpha), 4));
     }
+    if let Some(slope) = forms.leaky_relu(result) {
+        return Some((Activation::LeakyRelu(slope), 3));
+    }
     let gate = forms.gate(result)?;
     if forms.unary(gate) == Some(Activation::Sigmoid) {
         return Some((Activation::Swish, 2));
@@ -79,11 +82,21 @@ impl Forms<'_> {
 
     /// `x < 0 ? alpha * (e^x - 1) : x`
     fn elu(&self, node: Node) -> Option<f32> {
+        let power = |node| self.node(node) == Some(&Scalar::Unary(Unary::ExpM1, self.x));
+        self.literal(self.other(self.below_zero(node)?, Binary::Mul, power)?).filter(|alpha| alpha.is_finite())
+    }
+
+    /// `x < 0 ? slope * x : x`
+    fn leaky_relu(&self, node: Node) -> Option<f32> {
+        let slope = self.other(self.below_zero(node)?, Binary::Mul, |factor| factor == self.x)?;
+        self.literal(slope).filter(|slope| slope.is_finite())
+    }
+
+    /// What takes the place of x below zero, if all others stay.
+    fn below_zero(&self, node: Node) -> Option<Node> {
         let Scalar::Select(negative, below, above) = self.node(node)? else { return None };
         let Scalar::Binary(Binary::Lt, x, zero) = self.node(*negative)? else { return None };
-        let power = |node| self.node(node) == Some(&Scalar::Unary(Unary::ExpM1, self.x));
-        let alpha = self.literal(self.other(*below, Binary::Mul, power)?)?;
-        ((*x, *above) == (self.x, self.x) && self.is(*zero, 0.0) && alpha.is_finite()).then_some(alpha)
+        ((*x, *above) == (self.x, self.x) && self.is(*zero, 0.0)).then_some(*below)
     }
 
     /// `n / (n + 2)` where n is `e (e + 2)` and e `exp(min(x, 20))`
