@@ -5,7 +5,6 @@
 //! part takes a microsecond, [`Cx::parts`] tells how many are worth while. Which kernel computes an element, and in
 //! which order it adds, must not depend on the division, so that results are the same bits for every number of threads.
 use crate::isa::Isa;
-use crate::isa::scalar::Scalar;
 #[cfg(all(feature = "vectors", target_arch = "x86_64", target_feature = "sse2"))]
 use crate::isa::{avx2, avx512, sse2};
 use crate::math::{floor_div_usize, floor_mod_usize};
@@ -169,9 +168,10 @@ impl Cx<'_> {
             Isa::Avx512 => return unsafe { enter_avx512(work_with(avx512::Avx512::new(), work)) },
             // SAFETY: as above.
             Isa::Avx2 => return unsafe { enter_avx2(work_with(avx2::Avx2::new(), work)) },
-            // SAFETY: as above.
-            Isa::Sse2 => return work.run(unsafe { sse2::Sse2::new() }),
-            _ => {}
+            // Plain Rust has the same results on as many numbers at a time; to compile that as well would take a quarter of a
+            // build.
+            // SAFETY: every machine of this kind has SSE2.
+            _ => return work.run(unsafe { sse2::Sse2::new() }),
         }
         #[cfg(all(feature = "vectors", target_arch = "aarch64", target_feature = "neon"))]
         if self.isa == Isa::Neon {
@@ -181,7 +181,8 @@ impl Cx<'_> {
         if self.isa == Isa::Wasm128 {
             return work.run(crate::isa::wasm128::Wasm128);
         }
-        work.run(Scalar)
+        #[cfg(not(all(feature = "vectors", target_arch = "x86_64", target_feature = "sse2")))]
+        work.run(crate::isa::scalar::Scalar)
     }
 }
 

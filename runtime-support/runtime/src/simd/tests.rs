@@ -192,6 +192,7 @@ impl WithSimd for Edges {
 #[test]
 fn partial_vectors_and_sums_stay_inside() {
     Edges.run(crate::isa::scalar::Single);
+    Edges.run(crate::isa::scalar::Scalar);
     for cx in Isa::ALL.into_iter().filter_map(Cx::with_isa) {
         cx.dispatch(Edges);
     }
