@@ -165,13 +165,13 @@ impl Cx<'_> {
         #[cfg(all(feature = "vectors", target_arch = "x86_64", target_feature = "sse2"))]
         match self.isa {
             // SAFETY: a `Cx` exists only for an available instruction set.
-            Isa::Avx512 => return unsafe { enter_avx512(work_with(avx512::Avx512::new(), work)) },
+            Isa::Avx512 => unsafe { enter_avx512(work_with(avx512::Avx512::new(), work)) },
             // SAFETY: as above.
-            Isa::Avx2 => return unsafe { enter_avx2(work_with(avx2::Avx2::new(), work)) },
+            Isa::Avx2 => unsafe { enter_avx2(work_with(avx2::Avx2::new(), work)) },
             // Plain Rust has the same results on as many numbers at a time; to compile that as well would take a quarter of a
             // build.
             // SAFETY: every machine of this kind has SSE2.
-            _ => return work.run(unsafe { sse2::Sse2::new() }),
+            _ => work.run(unsafe { sse2::Sse2::new() }),
         }
         #[cfg(all(feature = "vectors", target_arch = "aarch64", target_feature = "neon"))]
         if self.isa == Isa::Neon {
