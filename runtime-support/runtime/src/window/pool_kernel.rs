@@ -136,7 +136,8 @@ unsafe fn above<S: Simd, const MAX: bool, const N: usize>(
             }
             let column = columns.add(p);
             if more {
-                x = combine::<S, MAX>(s, *column, x);
+                // The column second: of a choice of what is there already the compiler would make a masked store.
+                x = combine::<S, MAX>(s, x, *column);
             }
             column.write(x);
         }
