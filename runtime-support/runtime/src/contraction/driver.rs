@@ -55,7 +55,7 @@ pub(super) unsafe fn run(
     let in_strips = |steps: Steps| {
         !epilogue.accumulate && plane_strip::of(cx.isa(), c, &steps).is_some() || steps.beat_lines(c, cx.isa())
     };
-    let narrow = if takes_lines { Narrow::of(c, cx.isa()) } else { None };
+    let narrow = if takes_lines { Narrow::of(c, w, cx.isa()) } else { None };
     let narrow = narrow.filter(|_| !Steps::of(c).is_some_and(in_strips));
     // What stays together: tiles, or lines or pieces of them.
     let unit = narrow.as_ref().map_or(tile, |narrow| narrow.unit(c, cx.threads()));

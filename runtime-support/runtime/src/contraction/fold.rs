@@ -43,6 +43,11 @@ impl Folded {
         c.taps[3].extent == WINDOW && c.depth == LINE && c.cols == LINE && c.k() <= TAPS * LINE
     }
 
+    /// Whether the first row of weights is one of groups: that others are will be seen.
+    pub fn suits(w: &[f32]) -> bool {
+        w.get(WIDEST..LINE).is_some_and(|others| others.iter().all(|w| *w == 0.0))
+    }
+
     /// Folds these weights, if they are those of groups.
     ///
     /// # Safety

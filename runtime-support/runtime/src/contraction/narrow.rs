@@ -81,11 +81,12 @@ impl Table {
 
 impl Narrow {
     /// The convolution in lines, if it has the form and there is a kernel.
-    pub fn of(c: &Contraction, isa: Isa) -> Option<Self> {
+    pub fn of(c: &Contraction, w: &[f32], isa: Isa) -> Option<Self> {
         let set = narrow_kernel::of(isa, c.cols)?;
         let window = c.taps[3].extent;
         // Tiles of several vectors need not wait for their sums; what is gained there is zeros left out.
-        let gains = set.beats_tiles || Folded::takes(c);
+        let folds = Folded::takes(c) && Folded::suits(w);
+        let gains = set.beats_tiles || folds;
         let pays = gains || c.cols <= COLUMNS && c.m().saturating_mul(c.k()) >= WORK;
         if c.cols > LINE || c.panel < LINE || window < 2 || !pays {
             return None;
@@ -101,11 +102,8 @@ impl Narrow {
             }
         };
         let of = |kernels, taps| if gains { set.choose(kernels, lines.stride, outputs, fits(taps)) } else { None };
-        let groups = if Folded::takes(c) && lines.gap == 1 {
-            of(&set.groups, taps).map(|(_, kernel)| (set.fold, kernel))
-        } else {
-            None
-        };
+        let groups =
+            if folds && lines.gap == 1 { of(&set.groups, taps).map(|(_, kernel)| (set.fold, kernel)) } else { None };
         let (by_parts, at_once) = (of(&set.whole, 1), of(&set.whole, taps));
         // Of every second pixel, twice as many are copied.
         let copy = |kernel: &Tiling| copies((outputs, kernel.outputs), &lines, c);

@@ -73,7 +73,7 @@ fn groups_have_the_numbers_of_single_rows() {
         }
         let bias = r.floats(n);
         for cx in Isa::ALL.into_iter().filter_map(Cx::with_isa) {
-            folded += usize::from(Narrow::of(&c, cx.isa()).is_some_and(|narrow| narrow.groups.is_some()));
+            folded += usize::from(Narrow::of(&c, &weights, cx.isa()).is_some_and(|narrow| narrow.groups.is_some()));
             let (mut got, mut want) = (vec![0.0; m * n], vec![0.0; m * n]);
             let epilogue = Epilogue { bias: (case % 2 == 0).then_some(&bias[..]), ..Epilogue::NONE };
             c.run(cx, a[..].src(), &weights, got[..].dst(), epilogue);
@@ -108,7 +108,7 @@ fn lines_of_many_planes_are_not_copied() {
     };
     let lines = Lines::of(&c, MOST_TAPS).expect("taps that are so many outputs apart");
     assert_eq!((lines.rows(&c), lines.new_rows(&c)), (351, 1));
-    assert!(Isa::ALL.into_iter().all(|isa| Narrow::of(&c, isa).is_none()));
+    assert!(Isa::ALL.into_iter().all(|isa| Narrow::of(&c, &[], isa).is_none()));
 }
 
 #[test]
@@ -131,7 +131,7 @@ fn lines_have_the_bits_of_single_rows_on_every_isa_and_team() {
         let (mut a, mut weights) = (r.floats(h * w * groups * c.depth), r.floats(groups * c.batches[1].w));
         let planes = |narrow: &Narrow| matches!(narrow.whole.kernel, Kernel::Planes(_));
         for (isa, planar) in [Isa::Avx2, Isa::Avx512].into_iter().zip(&mut planar) {
-            let Some(narrow) = Narrow::of(&c, isa).filter(planes) else { continue };
+            let Some(narrow) = Narrow::of(&c, &weights, isa).filter(planes) else { continue };
             // Kernels of planes sum in another order: these sums are exact.
             a.iter_mut().chain(&mut weights).for_each(|x| *x = (*x * 8.0).round() / 8.0);
             planar[if narrow.lines.gap > 1 { 2 } else { narrow.lines.stride - 1 }] += 1;
@@ -146,7 +146,7 @@ fn lines_have_the_bits_of_single_rows_on_every_isa_and_team() {
         };
         let shown = case % 5 < 2;
         for cx in Isa::ALL.into_iter().filter_map(Cx::with_isa) {
-            narrow += usize::from(Narrow::of(&c, cx.isa()).is_some());
+            narrow += usize::from(Narrow::of(&c, &weights, cx.isa()).is_some());
             let epilogue = |at: usize| Epilogue {
                 bias: (case % 3 != 0).then_some(&bias[..]),
                 residual: (case % 4 == 0).then(|| residual[at * n..].src()),
@@ -211,7 +211,7 @@ fn pieces_of_lines_have_the_bits_of_lines() {
             let mut want = residual.clone();
             c.run(cx, a[..].src(), &weights, want[..].dst(), epilogue);
             for threads in [2, 3, 4, 17] {
-                let narrow = Narrow::of(&c, cx.isa());
+                let narrow = Narrow::of(&c, &weights, cx.isa());
                 pieces += usize::from(narrow.is_some_and(|narrow| narrow.unit(&c, threads) < c.rows[1].extent));
                 let team = crate::team::Team::new(threads);
                 let (cx, mut got) = (cx.in_iteration(threads % 2).with_team(&team), residual.clone());
