@@ -7,14 +7,18 @@ use crate::isa::{Isa, VECTORS};
 use crate::math::floor_mod_usize;
 use core::ops::Range;
 
-/// Products per sum up to which strips are worth it: the weights of a strip stay in the first-level cache.
-const MOST: usize = 192;
+/// Weights of a strip up to which it is worth it: they stay in the first-level cache. Of the widest strips, and of others.
+const MOST: usize = 6400;
+const WIDEST: usize = 32;
+const NARROWEST: usize = 16;
 /// Most contiguous runs of the left operand that one sum takes: those of a cube of five.
 const RUNS: usize = 25;
 /// Products per sum for which copies of lines would take longer.
 const SHORT: usize = 40;
 /// Channels, and columns, for which they would where a vector of these takes half as long as one of [`LINE`].
 const FEW: usize = 8;
+/// Products per sum with these for which copies of lines pay in any case.
+const HELD: usize = 192;
 /// Least rows of a line of windows: the last tile of a strip computes some rows again. Of rows that are one vector, each of
 /// which takes little beside its addresses, fewer.
 const LEAST: usize = 3 * MOST_ROWS;
@@ -40,7 +44,8 @@ impl Steps {
     /// The distances, if sums are short and rows are many.
     pub fn of(c: &Contraction) -> Option<Steps> {
         let (runs, run) = runs_of(c);
-        if !VECTORS || c.k() > MOST || runs > RUNS || run > ZERO_ROW.len() {
+        let weights = c.k().saturating_mul(c.cols.clamp(NARROWEST, WIDEST));
+        if !VECTORS || weights > MOST || runs > RUNS || run > ZERO_ROW.len() {
             return None;
         }
         let fast = c.rows.iter().rposition(|axis| axis.extent != 1)? & 3;
@@ -88,7 +93,7 @@ impl Steps {
         let beat = match c.taps[..3].iter().all(|tap| tap.extent == 1) {
             true => c.k() <= SHORT,
             false if isa == Isa::Avx2 => c.k() <= SHORT,
-            false => isa.is_halved() && c.depth.max(c.cols) <= FEW,
+            false => isa.is_halved() && c.depth.max(c.cols) <= FEW && c.k() <= HELD,
         };
         beat && outside <= self.line / 8
     }
