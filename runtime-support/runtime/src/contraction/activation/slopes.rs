@@ -33,6 +33,8 @@ struct Apply<'t> {
 const FEW: usize = 64;
 /// Lanes of the longest vector.
 const MOST: usize = 16;
+/// Vectors of columns whose slopes are in registers.
+const TOGETHER: usize = 4;
 
 impl WithSimd for Apply<'_> {
     type Output = ();
@@ -63,15 +65,50 @@ impl WithSimd for Apply<'_> {
 }
 
 impl Apply<'_> {
-    /// Row by row.
+    /// Row by row, some vectors of columns at a time.
     #[inline(always)]
     fn rows<S: Simd>(&mut self, s: S) {
-        let (slopes, cols) = (self.slopes.as_ptr(), self.tile.cols().min(self.slopes.len()));
+        let cols = self.tile.cols().min(self.slopes.len());
+        let mut done = 0;
+        while cols - done >= TOGETHER * S::LANES {
+            // SAFETY: so many columns, and slopes, are left.
+            unsafe { self.vectors::<S, TOGETHER>(s, done) };
+            done += TOGETHER * S::LANES;
+        }
+        while cols - done >= S::LANES {
+            // SAFETY: as above.
+            unsafe { self.vectors::<S, 1>(s, done) };
+            done += S::LANES;
+        }
+        if done == cols {
+            return;
+        }
+        let (left, slopes) = (cols - done, self.slopes.as_ptr().wrapping_add(done));
         for (_, row) in self.tile.rows() {
-            for column in (0..cols).step_by(S::LANES) {
-                let at = row.as_mut_ptr().wrapping_add(column);
-                // SAFETY: so many columns of the row, and slopes, are left.
-                unsafe { bend(s, at, slopes.wrapping_add(column), cols - column) };
+            // SAFETY: so many columns of the row, and slopes, are left.
+            unsafe { bend(s, row.as_mut_ptr().wrapping_add(done), slopes, left) };
+        }
+    }
+
+    /// N vectors of columns from one on; registers hold their slopes.
+    ///
+    /// # Safety
+    /// All rows have so many columns, and so many slopes are valid.
+    #[inline(always)]
+    unsafe fn vectors<S: Simd, const N: usize>(&mut self, s: S, first: usize) {
+        // SAFETY: promised by the caller.
+        unsafe {
+            let slopes = self.slopes.as_ptr().wrapping_add(first);
+            let slopes: [S::F32; N] = core::array::from_fn(
+                #[inline(always)]
+                |v| s.load(slopes.wrapping_add(v * S::LANES)),
+            );
+            for (_, row) in self.tile.rows() {
+                let row = row.as_mut_ptr().wrapping_add(first);
+                for (v, slope) in slopes.into_iter().enumerate() {
+                    let to = row.wrapping_add(v * S::LANES);
+                    s.store(to, bent(s, s.load(to), slope));
+                }
             }
         }
     }
