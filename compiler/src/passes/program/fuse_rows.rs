@@ -22,7 +22,7 @@ pub fn fuse_rows(program: &mut Program, options: &Options, _: &mut Diagnostics) 
         // Backwards, since what a nest computes for each row belongs to the last one that needs it.
         for last in (0..steps.len()).rev() {
             let block = Block { program, steps: &steps, users: &users, names: &names, outside };
-            let Some(members) = form::find(&block, last) else { continue };
+            let Some(members) = form::find(&block, last, vectors) else { continue };
             if vectors && form::short(&block, &members) {
                 continue;
             }

@@ -24,12 +24,13 @@ pub(super) struct Member {
     pub whole: bool,
 }
 
-/// Nests over the same rows of which the last one is the nest of this step; in order.
-pub(super) fn find(block: &Block, last: usize) -> Option<Vec<Member>> {
+/// Nests over the same rows of which the last one is the nest of this step; in order. Where there are `vectors`, windows stay
+/// apart: neighbours share elements, and a vector takes several windows at once.
+pub(super) fn find(block: &Block, last: usize, vectors: bool) -> Option<Vec<Member>> {
     let nest = block.nest(last).filter(|nest| nest.is_direct())?;
     for rows in candidates(block, last, nest) {
         let mut members = vec![Member { step: last, rows, whole: false }];
-        while let Some(member) = next(block, &members) {
+        while let Some(member) = next(block, &members, vectors) {
             members.push(member);
         }
         members.sort_by_key(|member| member.step);
@@ -81,12 +82,12 @@ fn stride(program: &Program, access: &Access, axis: usize) -> i64 {
 }
 
 /// A nest whose result nothing but the members reads, each row of it in its own row.
-fn next(block: &Block, members: &[Member]) -> Option<Member> {
+fn next(block: &Block, members: &[Member], vectors: bool) -> Option<Member> {
     let loads = members.iter().filter_map(|member| block.nest(member.step)).flat_map(|nest| nest.loads());
-    loads.into_iter().find_map(|access| handed_on(block, members, access.buffer))
+    loads.into_iter().find_map(|access| handed_on(block, members, access.buffer, vectors))
 }
 
-fn handed_on(block: &Block, members: &[Member], buffer: BufferId) -> Option<Member> {
+fn handed_on(block: &Block, members: &[Member], buffer: BufferId, vectors: bool) -> Option<Member> {
     let last = members.first()?;
     let step = writer(block, buffer).filter(|step| *step < last.step)?;
     let nest = block.nest(step).filter(|nest| nest.is_direct())?;
@@ -96,7 +97,10 @@ fn handed_on(block: &Block, members: &[Member], buffer: BufferId) -> Option<Memb
     }
     let rows = rows_of(block, members, nest)?;
     let whole = moving(nest).len() > rows.len();
-    let fits = if whole { lies_in_result(block, last, nest, &rows) } else { reduces_neighbours(block.program, nest) };
+    let fits = match whole {
+        true => lies_in_result(block, last, nest, &rows),
+        false => reduces_neighbours(block.program, nest) && !(vectors && has_window(nest)),
+    };
     fits.then_some(Member { step, rows, whole })
 }
 
@@ -152,6 +156,15 @@ pub(in super::super) fn reduces_neighbours(program: &Program, nest: &Nest) -> bo
         }
         _ => true,
     })
+}
+
+/// Whether a reduction runs over windows.
+fn has_window(nest: &Nest) -> bool {
+    let slides = |dim: &Dim| {
+        (0..nest.maps).any(|axis| dim.uses_axis(axis))
+            && (nest.maps..nest.axes.len()).any(|axis| dim.uses_axis(axis) && !nest.axes[axis].extent.is(1))
+    };
+    nest.loads().any(|access| access.index.iter().any(slides))
 }
 
 /// Whether rows that lie in the result are read before the next ones lie there: by those that put them there element by

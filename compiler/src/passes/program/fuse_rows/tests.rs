@@ -124,3 +124,21 @@ fn rows_of_others_are_not_handed_on() {
     }));
     assert_eq!(nests, [1, 1]);
 }
+
+#[test]
+fn windows_stay_apart_where_there_are_vectors() {
+    let (_, nests) = fused(program(|builder, x, out| {
+        let sums = builder.temporary(ElementType::F32, vec![Dim::from(ROWS), Dim::from(ROWS)]);
+        let mut n = builder.nest(&[Dim::from(ROWS), Dim::from(ROWS)]);
+        let map = n.map_axes();
+        let k = n.reduction_axis(&Dim::from(WIDTH - ROWS + 1));
+        let value = n.load(x, &[map[0].clone(), map[1].clone() + k]).unwrap();
+        let sum = n.reduce(ReduceFn::Sum, value);
+        n.store(sums, &map, sum);
+        let mut n = builder.nest(&[Dim::from(ROWS), Dim::from(ROWS)]);
+        let map = n.map_axes();
+        let value = n.load(sums, &map).unwrap();
+        n.store(out, &map, value);
+    }));
+    assert_eq!(nests, [1, 1]);
+}
