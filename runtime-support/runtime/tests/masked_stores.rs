@@ -1,0 +1,46 @@
+//! Reads the machine code of what chooses between elements: nothing compiled for AVX2 stores vectors in part.
+#![cfg(all(target_arch = "x86_64", target_os = "linux"))]
+use include_ir_runtime::__private::v1::*;
+use std::process::Command;
+
+/// A choice between an element and a new one, stored where the former lies, becomes a masked store, which takes AMD processors
+/// about ten times as long as a whole one.
+#[test]
+fn nothing_compiled_for_avx2_makes_masked_stores() {
+    if cfg!(debug_assertions) {
+        eprintln!("skipped: needs a build without debug assertions (cargo test --release)");
+        return;
+    }
+    // Names what chooses, so that it is linked in.
+    let (cx, mut out) = (Cx::detect(), [0.0f32; 1]);
+    Window::NEW.max(cx, [-1.0].src(), out.dst(), Epilogue::NONE);
+    assert_eq!(out, [-1.0]);
+    let one = |epilogue: Epilogue<'_>| {
+        let mut out = [0.0f32; 1];
+        Contraction::NEW.run(cx, [-1.0].src(), &[2.0; 16], out.dst(), epilogue);
+        out
+    };
+    assert_eq!(one(Epilogue { then: Some(&Activation::LeakyRelu(0.5).on_tiles(cx)), ..Epilogue::NONE }), [-1.0]);
+    assert_eq!(one(Epilogue { then: Some(&Slopes(&[0.25]).on_tiles(cx)), ..Epilogue::NONE }), [-0.5]);
+    let program = std::env::current_exe().expect("the test program has a path");
+    let output = Command::new("objdump").args(["-d", "--no-show-raw-insn"]).arg(program).output();
+    let Ok(output) = output else {
+        eprintln!("skipped: objdump is not installed");
+        return;
+    };
+    let text = String::from_utf8_lossy(&output.stdout);
+    let is_masked = |text: &str| text.starts_with("vmaskmov") || text.starts_with("vpmaskmov");
+    let (mut function, mut vectors, mut masked) = ("", 0, Vec::new());
+    for line in text.lines() {
+        if line.ends_with(">:") {
+            function = line;
+        }
+        let Some((_, text)) = line.trim().split_once(":\t") else { continue };
+        vectors += usize::from(text.contains("%ymm"));
+        if is_masked(text) && text.trim_end().ends_with(')') {
+            masked.push(format!("{function} {text}"));
+        }
+    }
+    assert!(vectors > 1000, "only {vectors} instructions with vectors of AVX2 found");
+    assert!(masked.is_empty(), "masked stores: {masked:#?}");
+}
