@@ -179,8 +179,8 @@ mod tests {
             Activation::Mish => ulps(x * libm::tanh(libm::log1p(libm::exp(x))), 6.0),
             Activation::Elu(_) if x >= 0.0 => (x, 0.0),
             Activation::Elu(alpha) => ulps(f64::from(alpha) * libm::expm1(x), 2.5),
-            // The sum x + 3 is rounded.
             Activation::LeakyRelu(slope) => (if x < 0.0 { f64::from(x as f32 * slope) } else { x }, 0.0),
+            // The sum x + 3 is rounded.
             Activation::HardSigmoid => (gate, 1.2e-7 * gate.max(0.25)),
             Activation::HardSwish => (x * gate, 2.4e-7 * x.abs() * gate.max(0.25)),
             Activation::GeluErf => (x * 0.5 * libm::erfc(-x * core::f64::consts::FRAC_1_SQRT_2), 3e-7 * x.abs()),
