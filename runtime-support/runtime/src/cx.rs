@@ -168,8 +168,7 @@ impl Cx<'_> {
             Isa::Avx512 => unsafe { enter_avx512(work_with(avx512::Avx512::new(), work)) },
             // SAFETY: as above.
             Isa::Avx2 => unsafe { enter_avx2(work_with(avx2::Avx2::new(), work)) },
-            // Plain Rust has the same results on as many numbers at a time; to compile that as well would take a quarter of a
-            // build.
+            // Plain Rust has the same results on as many numbers at a time: no need to compile that as well.
             // SAFETY: every machine of this kind has SSE2.
             _ => work.run(unsafe { sse2::Sse2::new() }),
         }
