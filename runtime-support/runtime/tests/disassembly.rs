@@ -1,7 +1,9 @@
 //! Reads the machine code of the contraction micro-kernels: inner loops multiply and add, and never touch the stack.
 #![cfg(all(target_arch = "x86_64", target_os = "linux"))]
+mod machine_code;
+
 use include_ir_runtime::__private::v1::*;
-use std::process::Command;
+use machine_code::disassembly;
 
 /// The kernels that call the copy of what they read, a part of the window at a time.
 const PLANES: &str = "planar_kernel";
@@ -112,13 +114,7 @@ fn inner_loops_hold_their_accumulators_in_registers() {
     let mut out = [0.0f32; 16];
     wide.run_packed(Cx::detect(), [1.0].src(), &[2.0; 16], &mut [0.0; 16], out.dst(), Epilogue::NONE);
     assert_eq!(out, [2.0; 16]);
-    let program = std::env::current_exe().expect("the test program has a path");
-    let output = Command::new("objdump").args(["-d", "--no-show-raw-insn"]).arg(program).output();
-    let Ok(output) = output else {
-        eprintln!("skipped: objdump is not installed");
-        return;
-    };
-    let text = String::from_utf8_lossy(&output.stdout);
+    let Some(text) = disassembly() else { return };
     check(&text, "AVX512_48", (9, 3), "%zmm", 0);
     check(&text, "AVX512_32", (12, 2), "%zmm", 0);
     check(&text, "AVX512_16", (12, 1), "%zmm", 0);

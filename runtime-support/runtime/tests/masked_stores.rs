@@ -1,10 +1,12 @@
 //! Reads the machine code of what chooses between elements: nothing compiled for AVX2 stores vectors in part.
 #![cfg(all(target_arch = "x86_64", target_os = "linux"))]
+mod machine_code;
+
 use include_ir_runtime::__private::v1::*;
-use std::process::Command;
+use machine_code::disassembly;
 
 /// A choice between an element and a new one, stored where the former lies, becomes a masked store, which takes AMD processors
-/// about ten times as long as a whole one.
+/// many times as long as a whole one.
 #[test]
 fn nothing_compiled_for_avx2_makes_masked_stores() {
     if cfg!(debug_assertions) {
@@ -22,13 +24,7 @@ fn nothing_compiled_for_avx2_makes_masked_stores() {
     };
     assert_eq!(one(Epilogue { then: Some(&Activation::LeakyRelu(0.5).on_tiles(cx)), ..Epilogue::NONE }), [-1.0]);
     assert_eq!(one(Epilogue { then: Some(&Slopes(&[0.25]).on_tiles(cx)), ..Epilogue::NONE }), [-0.5]);
-    let program = std::env::current_exe().expect("the test program has a path");
-    let output = Command::new("objdump").args(["-d", "--no-show-raw-insn"]).arg(program).output();
-    let Ok(output) = output else {
-        eprintln!("skipped: objdump is not installed");
-        return;
-    };
-    let text = String::from_utf8_lossy(&output.stdout);
+    let Some(text) = disassembly() else { return };
     let is_masked = |text: &str| text.starts_with("vmaskmov") || text.starts_with("vpmaskmov");
     let (mut function, mut vectors, mut masked) = ("", 0, Vec::new());
     for line in text.lines() {
