@@ -4,7 +4,7 @@ mod place;
 #[cfg(feature = "threads")]
 use super::portions::{portions, portions_of_batches};
 use super::transform::{Data, Finish, GROUP, Group, NO_GROUP, Sums};
-use super::{PIECE, Slices, Winograd};
+use super::{Slices, Winograd};
 use crate::contraction::cuts::Line;
 use crate::contraction::job::{Job, offset};
 use crate::contraction::kernel::LINE;
@@ -98,9 +98,9 @@ fn sums_behind(shape: &Winograd, data: *mut f32) -> *mut f32 {
 }
 
 /// Input pixels along an axis that the convolution reads: all that some output pixel's tap reaches, but the padding.
-fn valid(c: &Contraction, row: RowAxis, tap: u8) -> (usize, usize) {
-    let reach = c.taps[usize::from(tap) & 3].extent.saturating_sub(1);
-    let (mut first, mut end) = (0, row.extent.saturating_add(reach));
+fn valid(c: &Contraction, row: RowAxis, (tap, stride): (u8, usize)) -> (usize, usize) {
+    let taps = c.taps[usize::from(tap) & 3].extent;
+    let (mut first, mut end) = (0, row.extent.saturating_sub(1).saturating_mul(stride).saturating_add(taps));
     for bound in c.bounds.iter().filter(|bound| bound.limit != 0 && bound.tap == tap) {
         first = first.max(bound.offset.saturating_neg().max(0) as usize);
         end = end.min((bound.limit as isize).saturating_sub(bound.offset).max(0) as usize);
@@ -132,7 +132,7 @@ impl<'a> Run<'a> {
             data,
             sums: sums_behind(shape, data),
             tiles: [ceil_div_usize(y.extent, shape.tile()[0]), ceil_div_usize(x.extent, shape.tile)],
-            valid: [valid(c, y, 2), valid(c, x, 3)],
+            valid: [valid(c, y, (2, shape.stride())), valid(c, x, (3, shape.stride()))],
             slices: 0..1,
         }
     }
@@ -271,7 +271,8 @@ impl<'a> Run<'a> {
         let (shape, channels, pieces) = (self.shape, self.shape.product.depth, self.shape.pieces());
         let written = if pieces[1] > 1 { padded(channels) } else { channels };
         for piece in 0..pieces[0] * pieces[1] {
-            let start = [floor_div_usize(piece, pieces[1]), floor_mod_usize(piece, pieces[1])].map(|i| i * PIECE);
+            let start =
+                [floor_div_usize(piece, pieces[1]), floor_mod_usize(piece, pieces[1])].map(|i| i * shape.apart());
             let to = to.wrapping_add(piece * ceil_div_usize(channels, LINE) * step);
             let (pixels, plane) = (self.pixels(place, start), shape.data_plane());
             self.cx.dispatch(Data { size: shape.size(), pixels: &pixels, channels, written, to, step, plane });
@@ -307,7 +308,7 @@ impl<'a> Run<'a> {
     fn data_slices(&self) -> Range<usize> {
         let Some(Slices { axis, .. }) = self.shape.slices else { return 0..1 };
         let c = &self.shape.product;
-        let (first, end) = valid(c, c.rows[usize::from(axis) & 3], 1);
+        let (first, end) = valid(c, c.rows[usize::from(axis) & 3], (1, 1));
         let reach = c.taps[1].extent.saturating_sub(1);
         let end = end.min(self.slices.end.saturating_add(reach));
         self.slices.start.max(first).min(end)..end

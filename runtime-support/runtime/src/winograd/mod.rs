@@ -1,4 +1,5 @@
-//! Minimal filtering (Winograd) for 3x3, 4x4, 5x5 and 7x7 convolutions of stride 1: fewer products, between transforms of data and result.
+//! Minimal filtering (Winograd) for convolutions of 3x3, 4x4, 5x5 and 7x7, and of 4x4 to 8x8 with stride 2: fewer products, between transforms of
+//! data and result.
 //!
 //! A tile of t x t output pixels of a window of w x w needs `(t + w - 1)^2` products per channel instead of `(t w)^2`: the input
 //! under the tile and the weights are transformed, multiplied position by position (a matrix product over channels per position), and the
@@ -6,7 +7,8 @@
 //! direct sum's.
 //!
 //! A window of 7x7 is four of 4x4, the last line and column of which are zeros: as four times as many channels, which are those of
-//! pixels that are four pixels apart.
+//! pixels that are four pixels apart. A window that moves two pixels at a time is four windows of half its size as well: those of
+//! pixels in even and odd lines and columns, on which it moves one at a time.
 //!
 //! A window of one line is filtered along it, every line of the result by itself.
 //!
@@ -32,9 +34,6 @@ use crate::raw::{Dst, Extent, Src};
 /// a vector, because the last tile's sums are read by whole vectors.
 const GAP: usize = 16;
 
-/// Taps of a piece of a window of 7x7 along each axis.
-const PIECE: usize = 4;
-
 /// The slices of a volume, along which tap axis 1 slides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Slices {
@@ -47,16 +46,16 @@ pub struct Slices {
 /// A convolution that is computed by minimal filtering. Plain data, so that generated code writes it as a `const`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Winograd {
-    /// The convolution, with tap axes 2 and 3 as its window of 3x3, 4x4, 5x5 or 7x7, or one line of such; its batches are
-    /// groups. `panel` is that of the packed weights.
+    /// The convolution, with tap axes 2 and 3 as its window of 3x3, 4x4, 5x5 or 7x7, or 4x4 to 8x8 with stride 2, or one line of
+    /// such; its batches are groups. `panel` is that of the packed weights.
     pub product: Contraction,
     /// The row axes along which tap axes 2 and 3 slide: neighbours, which only axes of extent 1 follow. The first one is
     /// [`Bound::NO_AXIS`] for a window of one line.
     pub axes: [u8; 2],
     /// For convolutions of volumes; without them, tap axis 1 has one index.
     pub slices: Option<Slices>,
-    /// Output pixels of a tile along each axis of the window: 4 for windows of 3 pixels along it (or 2, but for a line), 2 for
-    /// 5, 3 for 4 and 7.
+    /// Output pixels of a tile along each axis of the window, or of a piece of it: 4 for 3 pixels along it (or 2, but for a line), 2 for
+    /// 5, 3 for 4, and for 2, but for a line.
     pub tile: usize,
     /// Tiles that are multiplied at once, in every slice of a block of them.
     pub block: usize,
@@ -94,15 +93,26 @@ impl Winograd {
         [if self.is_line() { RowAxis::ONE } else { rows[(y & 3) as usize] }, rows[(x & 3) as usize]]
     }
 
-    /// Taps of a window, or of a piece of one of 7x7, along each axis.
+    /// Pixels by which the window moves along each axis: 1 or 2.
+    const fn stride(&self) -> usize {
+        if self.product.rows[(self.axes[1] & 3) as usize].a == self.product.taps[3].a { 1 } else { 2 }
+    }
+
+    /// Taps of a window, or of a piece of one, along each axis.
     const fn piece(&self) -> usize {
-        if self.pieces()[1] > 1 { PIECE } else { self.product.taps[3].extent }
+        let window = self.product.taps[3].extent;
+        if self.pieces()[1] > 1 { window.div_ceil(2) } else { window }
     }
 
     /// Pieces of a window along both axes.
     const fn pieces(&self) -> [usize; 2] {
-        let pieces = if self.product.taps[3].extent == 7 { 2 } else { 1 };
+        let pieces = if self.product.taps[3].extent == 7 || self.stride() == 2 { 2 } else { 1 };
         [if self.is_line() { 1 } else { pieces }, pieces]
+    }
+
+    /// Taps between the first ones of two pieces along an axis.
+    const fn apart(&self) -> usize {
+        if self.stride() == 2 { 1 } else { self.piece() }
     }
 
     /// Channels of the data, of all pieces: whole vectors of each if there are several.
@@ -188,8 +198,12 @@ impl Winograd {
     const fn has_form(&self) -> bool {
         let (c, [y, x]) = (&self.product, self.axes);
         let (window, is_line) = (c.taps[3].extent, self.is_line());
-        let has_tile = matches!((self.tile, window), (4, 3) | (3, 4) | (2, 5) | (3, 7))
-            || self.tile == 2 && window == 3 && !is_line;
+        let stride = self.stride();
+        let has_tile = match (stride, self.tile, window) {
+            (1, 4, 3) | (1, 3, 4 | 7) | (1, 2, 5) | (2, 4, 5 | 6) | (2, 3, 7 | 8) => true,
+            (1, 2, 3) | (2, 3, 4) | (2, 2, 5 | 6) => !is_line,
+            _ => false,
+        };
         let has_axes = if is_line { y == Bound::NO_AXIS } else { y.wrapping_add(1) == x };
         if !has_tile || self.block == 0 || self.chunk == 0 || x >= 4 || !has_axes {
             return false;
@@ -206,11 +220,17 @@ impl Winograd {
             && self.chunk.is_multiple_of(c.panel)
             && is_one(taps[0])
             && self.has_slices()
-            && (is_line || taps[2].extent == window && c.rows[(y & 3) as usize].a == taps[2].a)
-            && c.rows[(x & 3) as usize].a == taps[3].a
+            && (is_line || taps[2].extent == window && self.slides(y, 2))
+            && self.slides(x, 3)
             && self.has_bound(&c.bounds[0])
             && self.has_bound(&c.bounds[1])
             && self.has_bound(&c.bounds[2])
+    }
+
+    /// Whether a tap axis slides along a row axis, as many pixels at a time as all do.
+    const fn slides(&self, row: u8, tap: usize) -> bool {
+        let (row, tap) = (self.product.rows[(row & 3) as usize].a, self.product.taps[tap].a);
+        matches!(tap.checked_mul(self.stride() as isize), Some(pixels) if pixels == row)
     }
 
     /// Whether tap axis 1 has one index, or slides without gaps along its row axis.
@@ -234,7 +254,7 @@ impl Winograd {
         let axes = !self.is_line() && bound.row == self.axes[0] && bound.tap == 2
             || bound.row == self.axes[1] && bound.tap == 3
             || slices;
-        bound.limit == 0 || axes && bound.stride == 1 && bound.dilation == 1
+        bound.limit == 0 || axes && bound.stride == self.stride() as isize && bound.dilation == 1
     }
 
     /// Computes the convolution. Returns without writing if an operand does not fit.

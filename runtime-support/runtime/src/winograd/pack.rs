@@ -12,6 +12,7 @@ use crate::math::{floor_div_usize, floor_mod_usize};
 pub fn pack_winograd(shape: &Winograd, out: &mut [f32], mut w: impl FnMut(usize, usize, usize) -> f32) {
     let (c, [lines_of, size], length, sum) = (&shape.product, shape.size(), out.len(), shape.sum());
     let ([height, window], piece, pieces) = ([c.taps[2].extent, c.taps[3].extent], shape.piece(), shape.pieces()[1]);
+    let (stride, apart) = (shape.stride(), shape.apart());
     // Channels of a slice, or of a piece.
     let channels = if pieces > 1 { padded(c.depth) } else { c.depth };
     if shape.chunk == 0 || c.panel == 0 || size > 6 || !matches!(piece, 1..=5) || shape.weights_len() > length {
@@ -35,15 +36,15 @@ pub fn pack_winograd(shape: &Winograd, out: &mut [f32], mut w: impl FnMut(usize,
             }
             let (slice, [top, left]) = match (pieces, height) {
                 (1, _) => (part * height * window, [0, 0]),
-                (_, 1) => (0, [0, part * piece]),
-                _ => (0, [part / 2 * piece, part % 2 * piece]),
+                (_, 1) => (0, [0, part * apart]),
+                _ => (0, [part / 2 * apart, part % 2 * apart]),
             };
             // Lines of the window, each with the taps of one column of it or at one point.
             let (mut lines, mut x) = ([[0.0f64; 5]; 6], 0);
-            while x < piece && left + x < window {
+            while x < piece && left + x * stride < window {
                 let (mut taps, mut y) = ([0.0f64; 5], 0);
-                while y < piece && top + y < height {
-                    taps[y] = w(slice + window * (top + y) + left + x, depth, column) as f64;
+                while y < piece && top + y * stride < height {
+                    taps[y] = w(slice + window * (top + y * stride) + left + x * stride, depth, column) as f64;
                     y += 1;
                 }
                 let values =

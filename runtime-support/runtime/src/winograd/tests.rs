@@ -18,18 +18,36 @@ struct Case {
     groups: usize,
 }
 
+/// Stride, pixels of a tile and of the window along an axis.
+const KINDS: [(usize, usize, usize); 12] = [
+    (1, 2, 3),
+    (1, 4, 3),
+    (1, 2, 5),
+    (1, 3, 4),
+    (1, 3, 7),
+    (2, 3, 4),
+    (2, 2, 5),
+    (2, 4, 5),
+    (2, 2, 6),
+    (2, 4, 6),
+    (2, 3, 7),
+    (2, 3, 8),
+];
+/// Those that no window of one line has.
+const ONLY_SQUARE: [(usize, usize, usize); 4] = [(1, 2, 3), (2, 3, 4), (2, 2, 5), (2, 2, 6)];
+
 fn random(r: &mut Random) -> Case {
     let (depth, cols) = ([1, 3, 5, 16, 33, 64][r.below(6)], 1 + r.below(75));
-    let (tile, window) = [(2, 3), (4, 3), (2, 5), (3, 4), (3, 7)][r.below(5)];
-    // A window of lines, or one line; of three pixels by tiles of four only.
-    let is_line = tile != 2 || window != 3;
+    let (stride, tile, window) = KINDS[r.below(KINDS.len())];
+    // A window of lines, or one line.
+    let is_line = !ONLY_SQUARE.contains(&(stride, tile, window));
     let height = if is_line && r.below(3) == 0 { 1 } else { window };
     let pad = [r.below(height), r.below(window)];
-    let more = 17 - 2 * window;
+    let more = if stride == 2 { 12 } else { 17 - 2 * window };
     let (h, w) = (height + r.below(more), window + r.below(more));
     // Less than the whole result: the rest of the input is not to be read.
-    let (oh, ow) = (h + 2 * pad[0] + 1 - height - r.below(2), w + 2 * pad[1] + 1 - window - r.below(2));
-    let (oh, ow) = (oh.max(1), ow.max(1));
+    let mut count = |size: usize, pad: usize, taps: usize| ((size + 2 * pad - taps) / stride + 1 - r.below(2)).max(1);
+    let (oh, ow) = (count(h, pad[0], height), count(w, pad[1], window));
     let images = 1 + r.below(3);
     let panel = [16, 32][r.below(2)];
     // Groups, in one or both batch axes, are next to each other in every pixel.
@@ -39,20 +57,28 @@ fn random(r: &mut Random) -> Case {
     let (slice, line, pixel) = ((h * w * width) as isize, (w * width) as isize, width as isize);
     // Slices, of which a window covers several; fewer of the result than would fit, or more padding than slices.
     let (taps, pad_slices, block) = (1 + r.below(4), r.below(4), 1 + r.below(4));
-    let slices = if r.below(2) == 0 || window == 7 || height == 1 { None } else { Some(Slices { axis: 1, block }) };
+    let has_slices = window != 7 && stride == 1 && height > 1 && r.below(2) > 0;
+    let slices = has_slices.then_some(Slices { axis: 1, block });
     let (d, taps, pad_slices) = if slices.is_some() { (taps + r.below(4), taps, pad_slices) } else { (1, 1, 0) };
     let od = (d + 2 * pad_slices + 1 - taps).saturating_sub(r.below(2)).max(1);
     let bound = |row, tap, pad: usize, limit| match pad {
         0 => Bound::NONE,
-        _ => Bound { row, tap, stride: 1, dilation: 1, offset: -(pad as isize), limit },
+        _ => Bound {
+            row,
+            tap,
+            stride: if tap == 1 { 1 } else { stride as isize },
+            dilation: 1,
+            offset: -(pad as isize),
+            limit,
+        },
     };
     let row = |extent, a, out| RowAxis { extent, a, out, residual: out };
     let product = Contraction {
         rows: [
             row(images, slice * d as isize, od * oh * ow * all),
             row(od, slice, oh * ow * all),
-            row(oh, line, ow * all),
-            row(ow, pixel, all),
+            row(oh, if height == 1 { line } else { line * stride as isize }, ow * all),
+            row(ow, pixel * stride as isize, all),
         ],
         taps: [
             Tap::ONE,
@@ -101,6 +127,10 @@ impl Case {
         for tap in 0..taps * c.taps[1].extent {
             let (kz, ky, kx) = (tap / taps, tap / window % window, tap % window);
             let inside = |i: usize, b: &Bound| b.limit == 0 || (0..b.limit as isize).contains(&(i as isize + b.offset));
+            let (stride, is_line) = (self.shape.stride(), c.taps[2].extent == 1);
+            // A line moves along an axis of its own, whose step its tap axis does not have.
+            let (x, y, line) =
+                (x * stride, if is_line { y } else { y * stride }, if is_line { c.rows[2].a } else { c.taps[2].a });
             if !inside(y + ky, &c.bounds[0]) || !inside(x + kx, &c.bounds[1]) || !inside(z + kz, &c.bounds[2]) {
                 continue;
             }
@@ -108,8 +138,9 @@ impl Case {
                 + (group * c.depth) as isize
                 + image as isize * c.rows[0].a
                 + (z + kz) as isize * c.rows[1].a
-                + (y + ky) as isize * c.rows[2].a
-                + (x + kx) as isize * c.rows[3].a;
+                + y as isize * line
+                + ky as isize * c.taps[2].a
+                + (x + kx) as isize * c.taps[3].a;
             for d in 0..c.depth {
                 let product = f64::from(a[at as usize + d]) * f64::from(w[(tap * c.depth + d) * c.cols + n]);
                 sum += product;
@@ -192,10 +223,14 @@ fn random_convolutions_match_the_definition_on_every_isa() {
 #[test]
 fn errors_are_as_documented() {
     let (depth, cols, size) = (256, 16, 8);
-    for (tile, window, most) in [(2, 3, 2e-6), (4, 3, 2e-5), (3, 4, 2e-5), (2, 5, 2e-5), (3, 7, 2e-5)] {
-        let width = size + window - 1;
+    for (stride, tile, window) in KINDS {
+        let most = match (stride, tile, window) {
+            (1, 2, 3) | (2, 2, _) | (2, 3, 4) => 2e-6,
+            (stride, ..) => 2e-5 * stride as f64,
+        };
+        let width = (size - 1) * stride + window;
         let (line, pixel) = ((width * depth) as isize, depth as isize);
-        let row = |a, out| RowAxis { extent: size, a, out, residual: out };
+        let row = |a: isize, out| RowAxis { extent: size, a: a * stride as isize, out, residual: out };
         let product = Contraction {
             rows: [RowAxis::ONE, RowAxis::ONE, row(line, size * cols), row(pixel, cols)],
             taps: [Tap::ONE, Tap::ONE, Tap { extent: window, a: line }, Tap { extent: window, a: pixel }],
@@ -218,7 +253,10 @@ fn errors_are_as_documented() {
             let (want, _) = case.definition(&a, &w, at / cols, at % cols);
             (error, largest) = (error.max((f64::from(*out) - want).abs()), largest.max(want.abs()));
         }
-        std::println!("F({tile}x{tile}, {window}x{window}): {:.1e} of the largest result", error / largest);
+        std::println!(
+            "F({tile}x{tile}, {window}x{window}), stride {stride}: {:.1e} of the largest result",
+            error / largest
+        );
         assert!(error > 0.0 && error <= most * largest, "F({tile}x{tile}): {error} of {largest}");
     }
 }
@@ -257,6 +295,9 @@ fn what_does_not_fit_does_nothing() {
         with(&|s| s.axes[0] = Bound::NO_AXIS),
         with(&|s| s.product.taps[3].a *= 2),
         with(&|s| s.product.bounds[0].dilation = 2),
+        with(&|s| s.product.bounds[0].stride = 3 - s.product.bounds[0].stride),
+        with(&|s| s.product.rows[2].a *= 3),
+        with(&|s| s.product.rows[3].a *= 2),
         with(&|s| s.product.bounds[0].row = 3),
         with(&|s| s.product.bounds[2].stride = 2),
         with(&|s| s.product.bounds[2].row = 0),

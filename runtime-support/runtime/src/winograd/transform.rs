@@ -34,10 +34,16 @@ fn data_of_6<S: Simd>(s: S, d: [S::F32; 6]) -> [S::F32; 6] {
     ]
 }
 
-/// Two pixels from sums at four points.
+/// Two or three pixels of a window of three or two from sums at four points.
 #[inline(always)]
-fn pixels_of_2<S: Simd>(s: S, m: [S::F32; 4]) -> [S::F32; 2] {
-    [s.add(m[0], s.add(m[1], m[2])), s.sub(s.sub(m[1], m[2]), m[3])]
+fn pixels_of_4<S: Simd, const T: usize>(s: S, m: [S::F32; 4]) -> [S::F32; T] {
+    let (even, odd) = (s.add(m[1], m[2]), s.sub(m[1], m[2]));
+    let mut pixels = [s.add(m[0], even); T];
+    for x in 1..T {
+        pixels[x] = if x % 2 == 0 { even } else { odd };
+    }
+    pixels[T - 1] = s.sub(pixels[T - 1], m[3]);
+    pixels
 }
 
 /// Two, three or four pixels of a window of five, four or three from sums at six points.
@@ -221,11 +227,8 @@ impl WithSimd for Sums<'_> {
         // SAFETY: promised by the maker of the value: sums, result, residual and bias have the columns.
         unsafe {
             match (self.tile, self.size) {
-                ([_, 2], [4, _]) => self.transform::<S, 4, 2, false>(
-                    s,
-                    #[inline(always)]
-                    |m| pixels_of_2(s, m),
-                ),
+                ([_, 2], [4, _]) => self.of_4::<S, 2>(s),
+                (_, [4, _]) => self.of_4::<S, 3>(s),
                 ([1, 2], _) => self.of_6::<S, 2, true>(s),
                 ([1, 3], _) => self.of_6::<S, 3, true>(s),
                 ([1, _], _) => self.of_6::<S, 4, true>(s),
@@ -239,6 +242,20 @@ impl WithSimd for Sums<'_> {
 }
 
 impl Sums<'_> {
+    /// # Safety
+    /// As `transform`.
+    #[inline(always)]
+    unsafe fn of_4<S: Simd, const T: usize>(&mut self, s: S) {
+        // SAFETY: promised by the caller.
+        unsafe {
+            self.transform::<S, 4, T, false>(
+                s,
+                #[inline(always)]
+                |m| pixels_of_4(s, m),
+            );
+        }
+    }
+
     /// # Safety
     /// As `transform`.
     #[inline(always)]

@@ -1,5 +1,5 @@
-//! 3x3, 4x4, 5x5 and 7x7 convolutions, of volumes and along lines too, that can be computed by minimal filtering: their form, their transformed
-//! weights, and blocks of tiles.
+//! Convolutions that can be computed by minimal filtering, of volumes and along lines too: their form, their transformed weights, and
+//! blocks of tiles.
 
 mod choice;
 mod dilated;
@@ -16,8 +16,9 @@ use crate::program::kernel::{Description, Kernel, KernelAxis, KernelKind, Window
 use crate::program::{BufferId, Program, Role};
 use include_ir_runtime::__private::v1 as runtime;
 
-/// Taps of a window along each axis.
+/// Taps of a window along each axis, and those of one that moves two pixels at a time.
 const WINDOWS: [i64; 4] = [3, 4, 5, 7];
+const STRIDED: [i64; 5] = [4, 5, 6, 7, 8];
 /// Rows of the largest register tile.
 const TILE_ROWS: usize = 12;
 /// Bytes that data, sums and weights of a block share: half of the second-level cache of a server, all of a smaller one.
@@ -31,8 +32,7 @@ const MOST_INSIDE: f64 = 0.9;
 const LEAST_LINE: i64 = 7;
 const MOST_COUNTED: i64 = 128;
 
-/// Taps along each axis of a piece of a window of 7x7, and channels that its data are padded to.
-const PIECE: i64 = 4;
+/// Channels that data of pieces of a window are padded to.
 const VECTOR: i64 = 16;
 
 /// Channels and columns of merged groups, whose zeros the plain sum leaves out, and the part of its time that it takes besides.
@@ -55,8 +55,10 @@ pub(super) struct Form {
     axes: [usize; 2],
     /// Of volumes.
     slices: Option<Slices>,
-    /// Pixels of the window along each axis, or of its line: one of [`WINDOWS`].
+    /// Pixels of the window along each axis, or of its line: one of [`WINDOWS`], or of [`STRIDED`].
     window: i64,
+    /// Pixels by which it moves along each axis: 1 or 2.
+    stride: i64,
     /// Part of the plain sum's products that is computed: lines of the window that lie in the padding are left out if they are many,
     /// and zeros between merged groups.
     inside: f64,
@@ -119,36 +121,39 @@ pub(super) fn contraction(
     Some((program.add_constant(&name, f32_tensor(elements)), winograd))
 }
 
-/// The form that the kernel takes: constant weights, two tap axes of the extent of a window that slide without gaps along the last two
-/// row axes, before them at most one, but not before 7, that slides along slices, and constant sizes but for those of the image.
+/// The form that the kernel takes: constant weights, two tap axes of the extent of a window that slide without gaps, one or two pixels at a
+/// time, along the last two row axes, before them at most one, but not before windows in pieces, that slides along slices, and constant
+/// sizes but for those of the image.
 pub(super) fn form(program: &Program, kernel: &Kernel, d: &Description) -> Option<Form> {
     let KernelKind::Contraction { weights, .. } = &kernel.kind else { return None };
     program.buffer(kernel.buffer_of(*weights)?).constant()?;
     let last = d.rows.iter().rposition(|axis| !axis.extent.is(1))?;
-    let window = d.taps.last()?.extent.as_const().filter(|window| WINDOWS.contains(window))?;
-    if d.bounds.iter().any(|bound| bound.row.is_none() || bound.tap.is_none()) || !slides(d, last, d.taps.len() - 1) {
+    let window = d.taps.last()?.extent.as_const()?;
+    let stride = if STRIDED.contains(&window) && slides(d, last, d.taps.len() - 1, 2) { 2 } else { 1 };
+    let is_window = stride == 2 || WINDOWS.contains(&window) && slides(d, last, d.taps.len() - 1, 1);
+    if d.bounds.iter().any(|bound| bound.row.is_none() || bound.tap.is_none()) || !is_window {
         return None;
     }
-    let [slices @ .., first, _] = d.taps.as_slice() else { return line(d, last, window) };
+    let [slices @ .., first, _] = d.taps.as_slice() else { return line(d, last, (window, stride)) };
     let axes = [last.checked_sub(1)?, last];
-    if !first.extent.is(window) || !slides(d, axes[0], slices.len()) {
+    if !first.extent.is(window) || !slides(d, axes[0], slices.len(), stride) {
         return None;
     }
     let size = |axis: usize| d.rows.get(axis).map(|axis| axis.extent.upper_bound());
     let slices = match slices {
         [] => None,
-        [tap] if window < 7 => {
-            let axis = (0..axes[0]).find(|axis| slides(d, *axis, 0))?;
+        [tap] if window < 7 && stride == 1 => {
+            let axis = (0..axes[0]).find(|axis| slides(d, *axis, 0, 1))?;
             Some(Slices { axis, count: size(axis)?, taps: tap.extent.as_const()? })
         }
         _ => return None,
     };
     let is_image = |i: &usize| slices.as_ref().is_none_or(|slices| slices.axis != *i);
     let images = extent(d.rows.iter().take(axes[0]).enumerate().filter(|(i, _)| is_image(i)).map(|(_, axis)| axis));
-    let (line, height) = (line(d, last, window)?, size(axes[0])?);
+    let (line, height) = (line(d, last, (window, stride))?, size(axes[0])?);
     let folds = slices.is_none() && (line.window, line.depth, line.columns) == (3, MERGED, MERGED);
     let filled = if folds { filled(program, kernel, d)? } else { 1.0 };
-    Some(Form { axes, slices, inside: filled * inside(d, axes), images: images.upper_bound(), height, ..line })
+    Some(Form { axes, slices, inside: filled * inside(d, axes, stride), images: images.upper_bound(), height, ..line })
 }
 
 /// The part of a plain sum's time that is left where its weights are those of merged groups, by a tap of the first batch.
@@ -163,11 +168,12 @@ fn filled(program: &Program, kernel: &Kernel, d: &Description) -> Option<f64> {
 }
 
 /// The form with a window of one line, which slides along row axis `last`.
-fn line(d: &Description, last: usize, window: i64) -> Option<Form> {
+fn line(d: &Description, last: usize, (window, stride): (i64, i64)) -> Option<Form> {
     Some(Form {
         axes: [NO_AXIS, last],
         slices: None,
         window,
+        stride,
         inside: 1.0,
         groups: extent(d.batches.iter()).upper_bound(),
         own: d.own_count().upper_bound(),
@@ -185,7 +191,7 @@ fn extent<'a>(axes: impl Iterator<Item = &'a KernelAxis>) -> Dim {
 }
 
 /// The part of the products of a window whose lines are not in the padding, or all where few are or lines of the result are short.
-fn inside(d: &Description, [y, x]: [usize; 2]) -> f64 {
+fn inside(d: &Description, [y, x]: [usize; 2], stride: i64) -> f64 {
     let extent = |axis: Option<&KernelAxis>| axis.and_then(|axis| axis.extent.as_const());
     let Some(tap) = d.taps.len().checked_sub(2) else { return 1.0 };
     let bound = d.bounds.iter().find(|bound| (bound.row, bound.tap) == (Some(y), Some(tap)));
@@ -195,18 +201,20 @@ fn inside(d: &Description, [y, x]: [usize; 2]) -> f64 {
     if rows > MOST_COUNTED || line < LEAST_LINE {
         return 1.0;
     }
-    let of_row = |row: i64| (0..taps).filter(|tap| (0..limit).contains(&offset.saturating_add(row + tap))).count();
+    let of_row =
+        |row: i64| (0..taps).filter(|tap| (0..limit).contains(&offset.saturating_add(row * stride + tap))).count();
     let part = (0..rows).map(of_row).sum::<usize>() as f64 / (rows * taps).max(1) as f64;
     if part > MOST_INSIDE { 1.0 } else { part }
 }
 
-/// Whether a tap axis slides along a row axis one element at a time, and no bound is about one of them alone.
-fn slides(d: &Description, row: usize, tap: usize) -> bool {
+/// Whether a tap axis slides along a row axis so many elements at a time, and no bound is about one of them alone.
+fn slides(d: &Description, row: usize, tap: usize, stride: i64) -> bool {
     let own = |bound: &&WindowBound| bound.row == Some(row) || bound.tap == Some(tap);
     let whole =
-        |bound: &WindowBound| (bound.row, bound.tap, bound.stride, bound.dilation) == (Some(row), Some(tap), 1, 1);
+        |bound: &WindowBound| (bound.row, bound.tap, bound.stride, bound.dilation) == (Some(row), Some(tap), stride, 1);
     let steps = d.taps.get(tap).zip(d.rows.get(row));
-    steps.is_some_and(|(tap, row)| tap.strides.data == row.strides.data) && d.bounds.iter().filter(own).all(whole)
+    steps.is_some_and(|(tap, row)| tap.strides.data.clone() * stride == row.strides.data)
+        && d.bounds.iter().filter(own).all(whole)
 }
 
 impl Form {
@@ -220,16 +228,21 @@ impl Form {
         if self.is_line() { n } else { n * n }
     }
 
+    /// Whether the window is computed as pieces of half its size.
+    fn has_pieces(&self) -> bool {
+        self.window == 7 || self.stride == 2
+    }
+
     /// Positions of a transformed tile.
     fn positions(&self, tile: i64) -> i64 {
-        let taps = if self.window == 7 { PIECE } else { self.window };
+        let taps = if self.has_pieces() { (self.window + 1) / 2 } else { self.window };
         self.along_axes(tile + taps - 1)
     }
 
-    /// Channels of the transformed data: those of all pieces, in whole vectors, for a window of 7.
+    /// Channels of the transformed data: those of all pieces, in whole vectors, if there are pieces.
     fn data_depth(&self) -> i64 {
         let whole = self.depth.saturating_add(VECTOR - 1) / VECTOR * VECTOR;
-        if self.window == 7 { whole.saturating_mul(self.along_axes(2)) } else { self.depth }
+        if self.has_pieces() { whole.saturating_mul(self.along_axes(2)) } else { self.depth }
     }
 
     /// Tiles of all images.
@@ -287,6 +300,7 @@ impl Form {
         let mut product = runtime::Contraction { depth, cols, panel, ..runtime::Contraction::NEW };
         let height = if self.is_line() { 1 } else { window };
         (product.taps[1].extent, product.taps[2].extent, product.taps[3].extent) = (taps, height, window);
+        (product.rows[2].a, product.taps[3].a) = (self.stride as isize, 1);
         runtime::Winograd {
             product,
             axes: [1, 2],

@@ -43,17 +43,18 @@ impl Run<'_> {
         place
     }
 
-    /// The input pixels under a tile, from its first one, or this one of them, on.
+    /// The input pixels under a tile, from its first one, or this one of them, on, as far apart as the window moves.
     pub(super) fn pixels(&self, place: &Place, start: [usize; 2]) -> Pixels {
-        let (size, [y, x]) = (self.shape.size(), self.shape.lines());
+        let (size, stride, [y, x]) =
+            (self.shape.size(), self.shape.stride(), [2, 3].map(|i| self.shape.product.taps[i].a));
         let inside = |at: usize, (first, end): (usize, usize)| first <= at && at < end;
         let mut pixels = [None; 36];
         for (dy, line) in blocks_mut(&mut pixels, size[1]).enumerate().take(size[0]) {
-            let at_y = place.first[0] + start[0] + dy;
+            let at_y = (place.first[0] + dy) * stride + start[0];
             for (dx, pixel) in line.iter_mut().enumerate() {
-                let at_x = place.first[1] + start[1] + dx;
+                let at_x = (place.first[1] + dx) * stride + start[1];
                 if inside(at_y, self.valid[0]) && inside(at_x, self.valid[1]) {
-                    let at = place.a.wrapping_add(step(at_y, y.a)).wrapping_add(step(at_x, x.a));
+                    let at = place.a.wrapping_add(step(at_y, y)).wrapping_add(step(at_x, x));
                     *pixel = Some(self.a.wrapping_offset(at));
                 }
             }

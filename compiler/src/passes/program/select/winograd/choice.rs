@@ -83,10 +83,11 @@ impl Form {
         let groups = self.groups as f64;
         let filtered =
             |tile: i64| (groups * self.filtered(tile, weight) + price * self.growth(tile) as f64, Some(tile));
-        let tiles: &[i64] = match self.window {
-            3 if self.is_line() => &[4],
-            3 => &[2, 4],
-            5 => &[2],
+        let tiles: &[i64] = match (self.stride, self.window) {
+            (1, 3) | (2, 5 | 6) if self.is_line() => &[4],
+            (1, 3) | (2, 5 | 6) => &[2, 4],
+            (1, 5) => &[2],
+            (2, 4) if self.is_line() => &[],
             _ => &[3],
         };
         let all = [(groups * self.direct(weight), None)].into_iter().chain(tiles.iter().map(|tile| filtered(*tile)));
@@ -141,6 +142,7 @@ mod tests {
             axes: [0, 1],
             slices: None,
             window: 3,
+            stride: 1,
             inside: 1.0,
             groups: 1,
             own: 1,
