@@ -1,5 +1,5 @@
-//! Minimal filtering (Winograd) for convolutions of 3x3, 4x4, 5x5 and 7x7, and of 4x4 to 8x8 with stride 2: fewer products, between transforms of
-//! data and result.
+//! Minimal filtering (Winograd) for convolutions with windows of 2 to 5 or 7 pixels along each axis, and of 4 to 8 with stride 2: fewer
+//! products, between transforms of data and result.
 //!
 //! A tile of t x t output pixels of a window of w x w needs `(t + w - 1)^2` products per channel instead of `(t w)^2`: the input
 //! under the tile and the weights are transformed, multiplied position by position (a matrix product over channels per position), and the
@@ -46,16 +46,16 @@ pub struct Slices {
 /// A convolution that is computed by minimal filtering. Plain data, so that generated code writes it as a `const`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Winograd {
-    /// The convolution, with tap axes 2 and 3 as its window of 3x3, 4x4, 5x5 or 7x7, or 4x4 to 8x8 with stride 2, or one line of
-    /// such; its batches are groups. `panel` is that of the packed weights.
+    /// The convolution, with tap axes 2 and 3 as its window of up to 5x5 or 7x7, or 8x8 with stride 2, or one line of such; its batches
+    /// are groups. `panel` is that of the packed weights.
     pub product: Contraction,
     /// The row axes along which tap axes 2 and 3 slide: neighbours, which only axes of extent 1 follow. The first one is
     /// [`Bound::NO_AXIS`] for a window of one line.
     pub axes: [u8; 2],
     /// For convolutions of volumes; without them, tap axis 1 has one index.
     pub slices: Option<Slices>,
-    /// Output pixels of a tile along each axis of the window, or of a piece of it: 4 for 3 pixels along it (or 2, but for a line), 2 for
-    /// 5, 3 for 4, and for 2, but for a line.
+    /// Output pixels of a tile along each axis: 4 for windows, or pieces of one, whose longer axis has 3 pixels (or 2, but for a line),
+    /// 2 for 5, 3 for 4, and for 2, but for a line.
     pub tile: usize,
     /// Tiles that are multiplied at once, in every slice of a block of them.
     pub block: usize,
@@ -98,15 +98,20 @@ impl Winograd {
         if self.product.rows[(self.axes[1] & 3) as usize].a == self.product.taps[3].a { 1 } else { 2 }
     }
 
+    /// Taps of the window along its longer axis; it is filtered as if it had as many along the other.
+    const fn window(&self) -> usize {
+        let [.., y, x] = &self.product.taps;
+        if y.extent > x.extent { y.extent } else { x.extent }
+    }
+
     /// Taps of a window, or of a piece of one, along each axis.
     const fn piece(&self) -> usize {
-        let window = self.product.taps[3].extent;
-        if self.pieces()[1] > 1 { window.div_ceil(2) } else { window }
+        if self.pieces()[1] > 1 { self.window().div_ceil(2) } else { self.window() }
     }
 
     /// Pieces of a window along both axes.
     const fn pieces(&self) -> [usize; 2] {
-        let pieces = if self.product.taps[3].extent == 7 || self.stride() == 2 { 2 } else { 1 };
+        let pieces = if self.window() == 7 || self.stride() == 2 { 2 } else { 1 };
         [if self.is_line() { 1 } else { pieces }, pieces]
     }
 
@@ -197,11 +202,10 @@ impl Winograd {
 
     const fn has_form(&self) -> bool {
         let (c, [y, x]) = (&self.product, self.axes);
-        let (window, is_line) = (c.taps[3].extent, self.is_line());
-        let stride = self.stride();
-        let has_tile = match (stride, self.tile, window) {
+        let is_line = self.is_line();
+        let has_tile = match (self.stride(), self.tile, self.window()) {
             (1, 4, 3) | (1, 3, 4 | 7) | (1, 2, 5) | (2, 4, 5 | 6) | (2, 3, 7 | 8) => true,
-            (1, 2, 3) | (2, 3, 4) | (2, 2, 5 | 6) => !is_line,
+            (1, 3, 2) | (1, 2, 3) | (2, 3, 4) | (2, 2, 5 | 6) => !is_line,
             _ => false,
         };
         let has_axes = if is_line { y == Bound::NO_AXIS } else { y.wrapping_add(1) == x };
@@ -220,7 +224,8 @@ impl Winograd {
             && self.chunk.is_multiple_of(c.panel)
             && is_one(taps[0])
             && self.has_slices()
-            && (is_line || taps[2].extent == window && self.slides(y, 2))
+            && (is_line || taps[2].extent > 1 && self.slides(y, 2))
+            && taps[3].extent > 1
             && self.slides(x, 3)
             && self.has_bound(&c.bounds[0])
             && self.has_bound(&c.bounds[1])

@@ -11,7 +11,7 @@ use crate::math::{floor_div_usize, floor_mod_usize};
 /// Plain loops that call nothing: the compiler calls this from build scripts, which Cargo does not optimise.
 pub fn pack_winograd(shape: &Winograd, out: &mut [f32], mut w: impl FnMut(usize, usize, usize) -> f32) {
     let (c, [lines_of, size], length, sum) = (&shape.product, shape.size(), out.len(), shape.sum());
-    let ([height, window], piece, pieces) = ([c.taps[2].extent, c.taps[3].extent], shape.piece(), shape.pieces()[1]);
+    let ([height, across], piece, pieces) = ([c.taps[2].extent, c.taps[3].extent], shape.piece(), shape.pieces()[1]);
     let (stride, apart) = (shape.stride(), shape.apart());
     // Channels of a slice, or of a piece.
     let channels = if pieces > 1 { padded(c.depth) } else { c.depth };
@@ -35,16 +35,16 @@ pub fn pack_winograd(shape: &Winograd, out: &mut [f32], mut w: impl FnMut(usize,
                 continue;
             }
             let (slice, [top, left]) = match (pieces, height) {
-                (1, _) => (part * height * window, [0, 0]),
+                (1, _) => (part * height * across, [0, 0]),
                 (_, 1) => (0, [0, part * apart]),
                 _ => (0, [part / 2 * apart, part % 2 * apart]),
             };
             // Lines of the window, each with the taps of one column of it or at one point.
             let (mut lines, mut x) = ([[0.0f64; 5]; 6], 0);
-            while x < piece && left + x * stride < window {
+            while x < piece && left + x * stride < across {
                 let (mut taps, mut y) = ([0.0f64; 5], 0);
                 while y < piece && top + y * stride < height {
-                    taps[y] = w(slice + window * (top + y * stride) + left + x * stride, depth, column) as f64;
+                    taps[y] = w(slice + across * (top + y * stride) + left + x * stride, depth, column) as f64;
                     y += 1;
                 }
                 let values =

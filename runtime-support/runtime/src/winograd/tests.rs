@@ -19,7 +19,8 @@ struct Case {
 }
 
 /// Stride, pixels of a tile and of the window along an axis.
-const KINDS: [(usize, usize, usize); 12] = [
+const KINDS: [(usize, usize, usize); 13] = [
+    (1, 3, 2),
     (1, 2, 3),
     (1, 4, 3),
     (1, 2, 5),
@@ -34,20 +35,27 @@ const KINDS: [(usize, usize, usize); 12] = [
     (2, 3, 8),
 ];
 /// Those that no window of one line has.
-const ONLY_SQUARE: [(usize, usize, usize); 4] = [(1, 2, 3), (2, 3, 4), (2, 2, 5), (2, 2, 6)];
+const ONLY_SQUARE: [(usize, usize, usize); 5] = [(1, 3, 2), (1, 2, 3), (2, 3, 4), (2, 2, 5), (2, 2, 6)];
 
 fn random(r: &mut Random) -> Case {
     let (depth, cols) = ([1, 3, 5, 16, 33, 64][r.below(6)], 1 + r.below(75));
     let (stride, tile, window) = KINDS[r.below(KINDS.len())];
     // A window of lines, or one line.
     let is_line = !ONLY_SQUARE.contains(&(stride, tile, window));
-    let height = if is_line && r.below(3) == 0 { 1 } else { window };
-    let pad = [r.below(height), r.below(window)];
+    // Or fewer pixels along one axis.
+    let (fewer, shape) = (2 + r.below(window - 1), r.below(6));
+    let height = match shape {
+        0 | 1 if is_line => 1,
+        2 => fewer,
+        _ => window,
+    };
+    let across = if shape == 3 { fewer } else { window };
+    let pad = [r.below(height), r.below(across)];
     let more = if stride == 2 { 12 } else { 17 - 2 * window };
-    let (h, w) = (height + r.below(more), window + r.below(more));
+    let (h, w) = (height + r.below(more), across + r.below(more));
     // Less than the whole result: the rest of the input is not to be read.
     let mut count = |size: usize, pad: usize, taps: usize| ((size + 2 * pad - taps) / stride + 1 - r.below(2)).max(1);
-    let (oh, ow) = (count(h, pad[0], height), count(w, pad[1], window));
+    let (oh, ow) = (count(h, pad[0], height), count(w, pad[1], across));
     let images = 1 + r.below(3);
     let panel = [16, 32][r.below(2)];
     // Groups, in one or both batch axes, are next to each other in every pixel.
@@ -84,7 +92,7 @@ fn random(r: &mut Random) -> Case {
             Tap::ONE,
             Tap { extent: taps, a: slice },
             Tap { extent: height, a: line },
-            Tap { extent: window, a: pixel },
+            Tap { extent: across, a: pixel },
         ],
         bounds: [bound(2, 2, pad[0], h), bound(3, 3, pad[1], w), bound(1, 1, pad_slices, d)],
         a_offset: -(pad_slices as isize) * slice - pad[0] as isize * line - pad[1] as isize * pixel,
@@ -120,12 +128,12 @@ impl Case {
     fn definition(&self, a: &[f32], w: &[f32], m: usize, n: usize) -> (f64, f64) {
         let (c, [od, oh, ow]) = (&self.shape.product, self.size);
         let (group, n) = (n / c.cols, n % c.cols);
-        let (window, taps) = (c.taps[3].extent, self.taps());
+        let (across, taps) = (c.taps[3].extent, self.taps());
         let w = &w[group * taps * self.shape.sum() * c.cols..];
         let (image, z, y, x) = (m / ow / oh / od, m / ow / oh % od, m / ow % oh, m % ow);
         let (mut sum, mut magnitude) = (0.0, 0.0);
         for tap in 0..taps * c.taps[1].extent {
-            let (kz, ky, kx) = (tap / taps, tap / window % window, tap % window);
+            let (kz, ky, kx) = (tap / taps, tap % taps / across, tap % across);
             let inside = |i: usize, b: &Bound| b.limit == 0 || (0..b.limit as isize).contains(&(i as isize + b.offset));
             let (stride, is_line) = (self.shape.stride(), c.taps[2].extent == 1);
             // A line moves along an axis of its own, whose step its tap axis does not have.
@@ -289,7 +297,7 @@ fn what_does_not_fit_does_nothing() {
         with(&|s| s.axes = [3, 2]),
         with(&|s| s.axes = [2, 200]),
         with(&|s| s.axes = [255, 0]),
-        with(&|s| s.product.taps[2].extent = 8 - s.product.taps[2].extent),
+        with(&|s| s.product.taps[2].extent = 9),
         with(&|s| s.product.taps[3].extent = 9),
         with(&|s| s.product.taps[2].extent = 1),
         with(&|s| s.axes[0] = Bound::NO_AXIS),

@@ -16,8 +16,9 @@ use crate::program::kernel::{Description, Kernel, KernelAxis, KernelKind, Window
 use crate::program::{BufferId, Program, Role};
 use include_ir_runtime::__private::v1 as runtime;
 
-/// Taps of a window along each axis, and those of one that moves two pixels at a time.
-const WINDOWS: [i64; 4] = [3, 4, 5, 7];
+/// Taps of a window along its longer axis, of a line, and of either that moves two pixels at a time.
+const WINDOWS: [i64; 5] = [2, 3, 4, 5, 7];
+const LINES: [i64; 4] = [3, 4, 5, 7];
 const STRIDED: [i64; 5] = [4, 5, 6, 7, 8];
 /// Rows of the largest register tile.
 const TILE_ROWS: usize = 12;
@@ -55,8 +56,8 @@ pub(super) struct Form {
     axes: [usize; 2],
     /// Of volumes.
     slices: Option<Slices>,
-    /// Pixels of the window along each axis, or of its line: one of [`WINDOWS`], or of [`STRIDED`].
-    window: i64,
+    /// Pixels of the window along both axes, the longer one of which has one of [`WINDOWS`] or [`STRIDED`]; or 1 and one of [`LINES`].
+    window: [i64; 2],
     /// Pixels by which it moves along each axis: 1 or 2.
     stride: i64,
     /// Part of the plain sum's products that is computed: lines of the window that lie in the padding are left out if they are many,
@@ -128,21 +129,24 @@ pub(super) fn form(program: &Program, kernel: &Kernel, d: &Description) -> Optio
     let KernelKind::Contraction { weights, .. } = &kernel.kind else { return None };
     program.buffer(kernel.buffer_of(*weights)?).constant()?;
     let last = d.rows.iter().rposition(|axis| !axis.extent.is(1))?;
-    let window = d.taps.last()?.extent.as_const()?;
-    let stride = if STRIDED.contains(&window) && slides(d, last, d.taps.len() - 1, 2) { 2 } else { 1 };
-    let is_window = stride == 2 || WINDOWS.contains(&window) && slides(d, last, d.taps.len() - 1, 1);
-    if d.bounds.iter().any(|bound| bound.row.is_none() || bound.tap.is_none()) || !is_window {
+    let across = d.taps.last()?.extent.as_const().filter(|taps| *taps > 1)?;
+    let stride = (1..=2).find(|stride| slides(d, last, d.taps.len() - 1, *stride))?;
+    let has = |taps: i64, some: &[i64]| if stride == 2 { STRIDED.contains(&taps) } else { some.contains(&taps) };
+    if d.bounds.iter().any(|bound| bound.row.is_none() || bound.tap.is_none()) {
         return None;
     }
-    let [slices @ .., first, _] = d.taps.as_slice() else { return line(d, last, (window, stride)) };
-    let axes = [last.checked_sub(1)?, last];
-    if !first.extent.is(window) || !slides(d, axes[0], slices.len(), stride) {
+    let [slices @ .., first, _] = d.taps.as_slice() else {
+        return line(d, last, (across, stride)).filter(|_| has(across, &LINES));
+    };
+    let (axes, lines) = ([last.checked_sub(1)?, last], first.extent.as_const().filter(|taps| *taps > 1)?);
+    let longer = lines.max(across);
+    if !has(longer, &WINDOWS) || !slides(d, axes[0], slices.len(), stride) {
         return None;
     }
     let size = |axis: usize| d.rows.get(axis).map(|axis| axis.extent.upper_bound());
     let slices = match slices {
         [] => None,
-        [tap] if window < 7 && stride == 1 => {
+        [tap] if longer < 7 && stride == 1 => {
             let axis = (0..axes[0]).find(|axis| slides(d, *axis, 0, 1))?;
             Some(Slices { axis, count: size(axis)?, taps: tap.extent.as_const()? })
         }
@@ -150,10 +154,10 @@ pub(super) fn form(program: &Program, kernel: &Kernel, d: &Description) -> Optio
     };
     let is_image = |i: &usize| slices.as_ref().is_none_or(|slices| slices.axis != *i);
     let images = extent(d.rows.iter().take(axes[0]).enumerate().filter(|(i, _)| is_image(i)).map(|(_, axis)| axis));
-    let (line, height) = (line(d, last, (window, stride))?, size(axes[0])?);
-    let folds = slices.is_none() && (line.window, line.depth, line.columns) == (3, MERGED, MERGED);
+    let form = Form { window: [lines, across], height: size(axes[0])?, ..line(d, last, (across, stride))? };
+    let folds = slices.is_none() && (form.window, form.depth, form.columns) == ([3, 3], MERGED, MERGED);
     let filled = if folds { filled(program, kernel, d)? } else { 1.0 };
-    Some(Form { axes, slices, inside: filled * inside(d, axes, stride), images: images.upper_bound(), height, ..line })
+    Some(Form { axes, slices, inside: filled * inside(d, axes, stride), images: images.upper_bound(), ..form })
 }
 
 /// The part of a plain sum's time that is left where its weights are those of merged groups, by a tap of the first batch.
@@ -168,11 +172,11 @@ fn filled(program: &Program, kernel: &Kernel, d: &Description) -> Option<f64> {
 }
 
 /// The form with a window of one line, which slides along row axis `last`.
-fn line(d: &Description, last: usize, (window, stride): (i64, i64)) -> Option<Form> {
+fn line(d: &Description, last: usize, (taps, stride): (i64, i64)) -> Option<Form> {
     Some(Form {
         axes: [NO_AXIS, last],
         slices: None,
-        window,
+        window: [1, taps],
         stride,
         inside: 1.0,
         groups: extent(d.batches.iter()).upper_bound(),
@@ -228,14 +232,19 @@ impl Form {
         if self.is_line() { n } else { n * n }
     }
 
+    /// Taps of the window along its longer axis, as many as which it is taken to have along the other.
+    fn longer(&self) -> i64 {
+        self.window[0].max(self.window[1])
+    }
+
     /// Whether the window is computed as pieces of half its size.
     fn has_pieces(&self) -> bool {
-        self.window == 7 || self.stride == 2
+        self.longer() == 7 || self.stride == 2
     }
 
     /// Positions of a transformed tile.
     fn positions(&self, tile: i64) -> i64 {
-        let taps = if self.has_pieces() { (self.window + 1) / 2 } else { self.window };
+        let taps = if self.has_pieces() { (self.longer() + 1) / 2 } else { self.longer() };
         self.along_axes(tile + taps - 1)
     }
 
@@ -295,11 +304,11 @@ impl Form {
 
     /// The descriptor as far as packing and sizes need it.
     fn shape(&self, winograd: &Winograd, panel: usize) -> runtime::Winograd {
-        let all = [self.depth, self.columns, self.taps(), self.window];
-        let [depth, cols, taps, window] = all.map(|n| usize::try_from(n).unwrap_or(0));
+        let [lines, across] = self.window;
+        let all = [self.depth, self.columns, self.taps(), lines, across];
+        let [depth, cols, taps, lines, across] = all.map(|n| usize::try_from(n).unwrap_or(0));
         let mut product = runtime::Contraction { depth, cols, panel, ..runtime::Contraction::NEW };
-        let height = if self.is_line() { 1 } else { window };
-        (product.taps[1].extent, product.taps[2].extent, product.taps[3].extent) = (taps, height, window);
+        (product.taps[1].extent, product.taps[2].extent, product.taps[3].extent) = (taps, lines, across);
         (product.rows[2].a, product.taps[3].a) = (self.stride as isize, 1);
         runtime::Winograd {
             product,

@@ -41,16 +41,13 @@ pub fn choose(program: &Program, forms: &[Option<&Form>]) -> Vec<Option<i64>> {
     within(bytes / 10 * TENTHS + ALLOWANCE, weight, forms)
 }
 
-/// The choice for an amount of memory. All bytes have the same price, the lowest one at which they suffice; what is left goes to the
-/// first ones that take more at a lower price.
+/// The choice for an amount of memory. All bytes have the same price, the lowest one at which they suffice; what is left goes to those
+/// that save most time with a byte of it.
 fn within(room: i64, weight: f64, forms: &[Option<&Form>]) -> Vec<Option<i64>> {
     let at = |price: f64| -> Vec<Option<i64>> {
         forms.iter().map(|form| form.and_then(|f| f.cheapest(weight, price))).collect()
     };
-    let fits = |tiles: &[Option<i64>]| {
-        let all = forms.iter().zip(tiles).filter_map(|(form, tile)| Some(form.as_ref()?.growth((*tile)?)));
-        all.fold(0, i64::saturating_add) <= room
-    };
+    let fits = |tiles: &[Option<i64>]| growth(forms, tiles) <= room;
     let (mut low, mut high) = (0.0, 0.0);
     let mut best = at(high);
     while !fits(&best) && high < f64::MAX {
@@ -66,38 +63,69 @@ fn within(room: i64, weight: f64, forms: &[Option<&Form>]) -> Vec<Option<i64>> {
             low = middle;
         }
     }
-    let cheaper = at(low);
-    for (i, tile) in cheaper.into_iter().enumerate() {
-        let old = std::mem::replace(&mut best[i], tile);
-        if old != tile && !fits(&best) {
-            best[i] = old;
+    fill(room, weight, forms, &mut best);
+    best
+}
+
+/// Bytes that transformed weights take beyond the plain ones.
+fn growth(forms: &[Option<&Form>], tiles: &[Option<i64>]) -> i64 {
+    let all = forms.iter().zip(tiles).filter_map(|(form, tile)| Some(form.as_ref()?.growth((*tile)?)));
+    all.fold(0, i64::saturating_add)
+}
+
+/// Gives what memory is left to larger tiles, or to convolutions that have none: once each, the most time for a byte first.
+fn fill(room: i64, weight: f64, forms: &[Option<&Form>], best: &mut [Option<i64>]) {
+    let mut left = room.saturating_sub(growth(forms, best));
+    let mut changes = Vec::new();
+    for (i, (form, old)) in forms.iter().zip(best.iter()).enumerate() {
+        let Some(form) = form else { continue };
+        let bytes = |tile: &Option<i64>| tile.map_or(0, |tile| form.growth(tile));
+        for tile in form.tile_sizes().iter().map(|tile| Some(*tile)) {
+            let (gain, more) =
+                (form.time(*old, weight) - form.time(tile, weight), bytes(&tile).saturating_sub(bytes(old)));
+            if gain > 0.0 {
+                changes.push((gain / more.max(1) as f64, i, tile, more));
+            }
         }
     }
-    best
+    changes.sort_by(|a, b| b.0.total_cmp(&a.0));
+    let mut changed = vec![false; forms.len()];
+    for (_, i, tile, more) in changes {
+        if more <= left && !std::mem::replace(&mut changed[i], true) {
+            (left, best[i]) = (left.saturating_sub(more), tile);
+        }
+    }
 }
 
 impl Form {
     /// The tiles that cost least where reading a float of weights takes `weight` nanoseconds, and a byte more of them costs
     /// `price`.
     fn cheapest(&self, weight: f64, price: f64) -> Option<i64> {
-        let groups = self.groups as f64;
-        let filtered =
-            |tile: i64| (groups * self.filtered(tile, weight) + price * self.growth(tile) as f64, Some(tile));
-        let tiles: &[i64] = match (self.stride, self.window) {
+        let filtered = |tile: &i64| (self.time(Some(*tile), weight) + price * self.growth(*tile) as f64, Some(*tile));
+        let all = [(self.time(None, weight), None)].into_iter().chain(self.tile_sizes().iter().map(filtered));
+        all.min_by(|a, b| a.0.total_cmp(&b.0)).and_then(|(_, tile)| tile)
+    }
+
+    /// Tiles that there are for the window.
+    fn tile_sizes(&self) -> &'static [i64] {
+        match (self.stride, self.longer()) {
             (1, 3) | (2, 5 | 6) if self.is_line() => &[4],
             (1, 3) | (2, 5 | 6) => &[2, 4],
             (1, 5) => &[2],
             (2, 4) if self.is_line() => &[],
             _ => &[3],
-        };
-        let all = [(groups * self.direct(weight), None)].into_iter().chain(tiles.iter().map(|tile| filtered(*tile)));
-        all.min_by(|a, b| a.0.total_cmp(&b.0)).and_then(|(_, tile)| tile)
+        }
+    }
+
+    /// Nanoseconds with such tiles, or of the plain sum.
+    fn time(&self, tile: Option<i64>, weight: f64) -> f64 {
+        self.groups as f64 * tile.map_or_else(|| self.direct(weight), |tile| self.filtered(tile, weight))
     }
 
     /// Bytes that transformed weights take beyond the plain ones.
     fn growth(&self, tile: i64) -> i64 {
         let transformed = self.positions(tile).saturating_mul(self.data_depth());
-        let plain = self.along_axes(self.window).saturating_mul(self.depth);
+        let plain = (self.window[0] * self.window[1]).saturating_mul(self.depth);
         let columns = self.own.saturating_mul(self.taps()).saturating_mul(self.columns);
         transformed.saturating_sub(plain).saturating_mul(columns).saturating_mul(4)
     }
@@ -109,7 +137,7 @@ impl Form {
         let width = self.width.saturating_add(width - 1) / width * width;
         let lines = self.images.saturating_mul(self.count()).saturating_mul(self.height);
         let product = self.product(self.depth, lines.saturating_mul(width) as f64 / rate, tile, weight);
-        self.inside * self.along_axes(self.window) as f64 * product
+        self.inside * (self.window[0] * self.window[1]) as f64 * product
     }
 
     /// Nanoseconds of the product of so many rows of `depth` channels with the weights of a tap or position, in tiles of so many
@@ -141,7 +169,7 @@ mod tests {
         Form {
             axes: [0, 1],
             slices: None,
-            window: 3,
+            window: [3, 3],
             stride: 1,
             inside: 1.0,
             groups: 1,
@@ -171,7 +199,7 @@ mod tests {
 
     #[test]
     fn large_windows_gain_with_fewer_channels_and_small_tiles() {
-        let [three, five, seven] = [3, 5, 7].map(|window| Form { window, ..square(28, 24, 24) });
+        let [three, five, seven] = [3, 5, 7].map(|window| Form { window: [window; 2], ..square(28, 24, 24) });
         let forms = [Some(&three), Some(&five), Some(&seven)];
         assert_eq!(within(i64::MAX, 0.06, &forms), [Some(4), Some(2), Some(3)]);
         assert_eq!(five.growth(2), (36 - 25) * 4 * 24 * 24);
@@ -179,12 +207,33 @@ mod tests {
     }
 
     #[test]
+    fn windows_that_move_two_pixels_gain_with_more_taps() {
+        let strided = |taps: i64| Form { window: [taps; 2], stride: 2, ..square(32, 64, 64) };
+        let (four, five, seven) = (strided(4), strided(5), strided(7));
+        assert_eq!(within(i64::MAX, 0.06, &[Some(&four), Some(&five), Some(&seven)]), [Some(3), Some(4), Some(3)]);
+        assert_eq!(four.growth(3), (4 * 16 - 16) * 4 * 64 * 64);
+        let wide = Form { depth: 192, columns: 192, ..five };
+        assert_eq!(within(wide.growth(2), 0.06, &[Some(&wide)]), [Some(2)]);
+        let thin = Form { depth: 3, ..strided(7) };
+        assert_eq!(within(i64::MAX, 0.06, &[Some(&thin)]), [None]);
+    }
+
+    #[test]
+    fn shorter_axes_are_filtered_as_longer_ones() {
+        let parts = [[3, 3], [3, 2], [2, 2]].map(|window| Form { window, ..square(32, 128, 64) });
+        let forms: Vec<_> = parts.iter().map(Some).collect();
+        assert_eq!(within(i64::MAX, 0.06, &forms), [Some(4), Some(4), Some(3)]);
+        assert_eq!(parts[1].growth(4), (36 - 6) * 4 * 128 * 64);
+    }
+
+    #[test]
     fn lines_need_more_channels() {
-        let line = |channels: i64| Form { axes: [NO_AXIS, 0], height: 1, ..square(400, channels, channels) };
+        let line =
+            |channels: i64| Form { axes: [NO_AXIS, 0], window: [1, 3], height: 1, ..square(400, channels, channels) };
         let (few, many) = (line(32), line(128));
         assert_eq!(within(i64::MAX, 0.06, &[Some(&few), Some(&many)]), [None, Some(4)]);
         assert_eq!(many.growth(4), (6 - 3) * 4 * 128 * 128);
-        let seven = Form { window: 7, ..line(120) };
+        let seven = Form { window: [1, 7], ..line(120) };
         assert_eq!((seven.positions(3), seven.data_depth()), (6, 2 * 128));
     }
 
