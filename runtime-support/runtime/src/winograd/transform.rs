@@ -93,8 +93,10 @@ fn both_axes<S: Simd, const N: usize, const T: usize, const IS_LINE: bool>(
     }
 }
 
-/// The input pixels under a tile: where each lies, or `None` in the padding.
-pub(super) type Pixels = [Option<*const f32>; 36];
+/// The input pixels under a tile: where each lies, and a mask of offsets of its channels, which is 0 for zeros.
+pub(super) type Pixels = [(*const f32, usize); 36];
+/// All in the padding.
+pub(super) const PADDING: Pixels = [(ZEROS.as_ptr(), 0); 36];
 
 /// Transforms the data of one tile, all channels: position p of channel c goes to `to + p * plane + c / 16 * step + c % 16`.
 pub(super) struct Data<'a> {
@@ -148,13 +150,6 @@ impl Data<'_> {
         s: S,
         along: impl Fn([S::F32; N]) -> [S::F32; N],
     ) {
-        // Pixels in the padding do not move with the channel.
-        let mut from = [(ZEROS.as_ptr(), 0usize); 36];
-        for (from, pixel) in from.iter_mut().zip(self.pixels) {
-            if let Some(start) = pixel {
-                *from = (*start, usize::MAX);
-            }
-        }
         let mut channel = 0;
         while channel < self.written {
             let left = self.channels.saturating_sub(channel);
@@ -163,7 +158,7 @@ impl Data<'_> {
                 s,
                 #[inline(always)]
                 |y: usize, x: usize| {
-                    let (start, mask) = from[(y * N + x) % 36];
+                    let (start, mask) = self.pixels[(y * N + x) % 36];
                     // SAFETY: the pixel's channels, or zeros, of which there is a vector.
                     unsafe { load_first(s, start.wrapping_add(channel & mask), left) }
                 },

@@ -1,5 +1,5 @@
 //! Where tiles lie in data and result.
-use super::super::transform::Pixels;
+use super::super::transform::{PADDING, Pixels};
 use super::Run;
 use crate::blocks::blocks_mut;
 use crate::contraction::table::step;
@@ -45,20 +45,28 @@ impl Run<'_> {
 
     /// The input pixels under a tile, from its first one, or this one of them, on, as far apart as the window moves.
     pub(super) fn pixels(&self, place: &Place, start: [usize; 2]) -> Pixels {
-        let (size, stride, [y, x]) =
-            (self.shape.size(), self.shape.stride(), [2, 3].map(|i| self.shape.product.taps[i].a));
-        let inside = |at: usize, (first, end): (usize, usize)| first <= at && at < end;
-        let mut pixels = [None; 36];
-        for (dy, line) in blocks_mut(&mut pixels, size[1]).enumerate().take(size[0]) {
-            let at_y = (place.first[0] + dy) * stride + start[0];
-            for (dx, pixel) in line.iter_mut().enumerate() {
-                let at_x = (place.first[1] + dx) * stride + start[1];
-                if inside(at_y, self.valid[0]) && inside(at_x, self.valid[1]) {
-                    let at = place.a.wrapping_add(step(at_y, y)).wrapping_add(step(at_x, x));
-                    *pixel = Some(self.a.wrapping_offset(at));
+        let size = self.shape.size();
+        let [y, x] = [0, 1].map(|axis| self.along(axis, place.first[axis], start[axis]));
+        let mut pixels = PADDING;
+        for (line, y) in blocks_mut(&mut pixels, size[1]).zip(y).take(size[0]) {
+            let Some(y) = y else { continue };
+            let start = self.a.wrapping_offset(place.a.wrapping_add(y));
+            for (pixel, x) in line.iter_mut().zip(x) {
+                if let Some(x) = x {
+                    *pixel = (start.wrapping_offset(x), usize::MAX);
                 }
             }
         }
         pixels
+    }
+    /// Offsets of a tile's lines, or of its pixels in one, but those in the padding.
+    fn along(&self, axis: usize, first: usize, start: usize) -> [Option<isize>; 6] {
+        let (stride, tap, (begin, end)) = (self.shape.stride(), self.shape.product.taps[2 + axis], self.valid[axis]);
+        let mut offsets = [None; 6];
+        for (i, offset) in offsets.iter_mut().enumerate() {
+            let at = (first + i) * stride + start;
+            *offset = (begin..end).contains(&at).then(|| step(at, tap.a));
+        }
+        offsets
     }
 }
