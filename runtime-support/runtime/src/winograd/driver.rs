@@ -269,7 +269,7 @@ impl<'a> Run<'a> {
     /// Transforms the data of a tile for every piece of the window.
     fn pieces(&self, place: &Place, to: *mut f32, step: usize) {
         let (shape, channels, pieces) = (self.shape, self.shape.product.depth, self.shape.pieces());
-        let written = if pieces[1] > 1 { padded(channels) } else { channels };
+        let written = if shape.has_pieces() { padded(channels) } else { channels };
         for piece in 0..pieces[0] * pieces[1] {
             let start =
                 [floor_div_usize(piece, pieces[1]), floor_mod_usize(piece, pieces[1])].map(|i| i * shape.apart());

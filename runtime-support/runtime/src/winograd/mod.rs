@@ -1,14 +1,14 @@
-//! Minimal filtering (Winograd) for convolutions with windows of 2 to 5 or 7 pixels along each axis, and of 4 to 8 with stride 2: fewer
-//! products, between transforms of data and result.
+//! Minimal filtering (Winograd) for convolutions of stride 1, and with windows of 4 to 8 pixels along an axis of stride 2: fewer products,
+//! between transforms of data and result.
 //!
 //! A tile of t x t output pixels of a window of w x w needs `(t + w - 1)^2` products per channel instead of `(t w)^2`: the input
 //! under the tile and the weights are transformed, multiplied position by position (a matrix product over channels per position), and the
 //! sums are transformed back. Weights are transformed when they are packed. Rounding errors are a small multiple of the
 //! direct sum's.
 //!
-//! A window of 7x7 is four of 4x4, the last line and column of which are zeros: as four times as many channels, which are those of
-//! pixels that are four pixels apart. A window that moves two pixels at a time is four windows of half its size as well: those of
-//! pixels in even and odd lines and columns, on which it moves one at a time.
+//! A window of more than five pixels along an axis is several of three or four, the last ones filled with zeros: as so many times as
+//! many channels, which are those of pixels that are three or four pixels apart. A window that moves two pixels at a time is four windows
+//! of half its size: those of pixels in even and odd lines and columns, on which it moves one at a time.
 //!
 //! A window of one line is filtered along it, every line of the result by itself.
 //!
@@ -34,6 +34,11 @@ use crate::raw::{Dst, Extent, Src};
 /// a vector, because the last tile's sums are read by whole vectors.
 const GAP: usize = 16;
 
+/// Pixels along an axis of the largest windows that have no pieces.
+const WHOLE: usize = 5;
+/// Points along an axis at which pieces of larger ones are multiplied.
+const POINTS: usize = 6;
+
 /// The slices of a volume, along which tap axis 1 slides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Slices {
@@ -46,8 +51,8 @@ pub struct Slices {
 /// A convolution that is computed by minimal filtering. Plain data, so that generated code writes it as a `const`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Winograd {
-    /// The convolution, with tap axes 2 and 3 as its window of up to 5x5 or 7x7, or 8x8 with stride 2, or one line of such; its batches
-    /// are groups. `panel` is that of the packed weights.
+    /// The convolution, with tap axes 2 and 3 as its window, of at most 8x8 with stride 2, or one line of such; its batches are groups.
+    /// `panel` is that of the packed weights.
     pub product: Contraction,
     /// The row axes along which tap axes 2 and 3 slide: neighbours, which only axes of extent 1 follow. The first one is
     /// [`Bound::NO_AXIS`] for a window of one line.
@@ -55,7 +60,7 @@ pub struct Winograd {
     /// For convolutions of volumes; without them, tap axis 1 has one index.
     pub slices: Option<Slices>,
     /// Output pixels of a tile along each axis: 4 for windows, or pieces of one, whose longer axis has 3 pixels (or 2, but for a line),
-    /// 2 for 5, 3 for 4, and for 2, but for a line.
+    /// 2 for 5, 3 for 4, and for 2, but for a line. It says how large the pieces of a window of more than 5 pixels are.
     pub tile: usize,
     /// Tiles that are multiplied at once, in every slice of a block of them.
     pub block: usize,
@@ -106,13 +111,26 @@ impl Winograd {
 
     /// Taps of a window, or of a piece of one, along each axis.
     const fn piece(&self) -> usize {
-        if self.pieces()[1] > 1 { self.window().div_ceil(2) } else { self.window() }
+        let window = self.window();
+        if self.stride() == 2 {
+            return window.div_ceil(2);
+        }
+        if window > WHOLE { POINTS.saturating_sub(self.tile) + 1 } else { window }
     }
 
     /// Pieces of a window along both axes.
     const fn pieces(&self) -> [usize; 2] {
-        let pieces = if self.window() == 7 || self.stride() == 2 { 2 } else { 1 };
-        [if self.is_line() { 1 } else { pieces }, pieces]
+        let [.., y, x] = &self.product.taps;
+        if self.stride() == 2 {
+            return [if self.is_line() { 1 } else { 2 }, 2];
+        }
+        let whole = self.window() <= WHOLE;
+        if whole { [1, 1] } else { [ceil_div_usize(y.extent, self.piece()), ceil_div_usize(x.extent, self.piece())] }
+    }
+
+    /// Whether there are several pieces.
+    const fn has_pieces(&self) -> bool {
+        self.stride() == 2 || self.window() > WHOLE
     }
 
     /// Taps between the first ones of two pieces along an axis.
@@ -123,7 +141,7 @@ impl Winograd {
     /// Channels of the data, of all pieces: whole vectors of each if there are several.
     const fn depth(&self) -> usize {
         let (depth, [y, x]) = (self.product.depth, self.pieces());
-        if x > 1 { padded(depth).saturating_mul(y * x) } else { depth }
+        if self.has_pieces() { padded(depth).saturating_mul(y).saturating_mul(x) } else { depth }
     }
 
     /// Floats of the transformed and packed weights of a batch. Saturates.
@@ -204,7 +222,7 @@ impl Winograd {
         let (c, [y, x]) = (&self.product, self.axes);
         let is_line = self.is_line();
         let has_tile = match (self.stride(), self.tile, self.window()) {
-            (1, 4, 3) | (1, 3, 4 | 7) | (1, 2, 5) | (2, 4, 5 | 6) | (2, 3, 7 | 8) => true,
+            (1, 4, 3) | (1, 3, 4) | (1, 2, 5) | (1, 3 | 4, 6..) | (2, 4, 5 | 6) | (2, 3, 7 | 8) => true,
             (1, 3, 2) | (1, 2, 3) | (2, 3, 4) | (2, 2, 5 | 6) => !is_line,
             _ => false,
         };
@@ -243,7 +261,7 @@ impl Winograd {
         let (c, tap) = (&self.product, self.product.taps[1]);
         match self.slices {
             None => is_one(tap),
-            Some(_) if self.pieces()[1] > 1 || self.is_line() => false,
+            Some(_) if self.has_pieces() || self.is_line() => false,
             Some(Slices { axis, block }) => {
                 block > 0 && tap.extent > 0 && axis < self.axes[0] && c.rows[(axis & 3) as usize].a == tap.a
             }

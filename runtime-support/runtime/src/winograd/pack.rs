@@ -11,10 +11,10 @@ use crate::math::{floor_div_usize, floor_mod_usize};
 /// Plain loops that call nothing: the compiler calls this from build scripts, which Cargo does not optimise.
 pub fn pack_winograd(shape: &Winograd, out: &mut [f32], mut w: impl FnMut(usize, usize, usize) -> f32) {
     let (c, [lines_of, size], length, sum) = (&shape.product, shape.size(), out.len(), shape.sum());
-    let ([height, across], piece, pieces) = ([c.taps[2].extent, c.taps[3].extent], shape.piece(), shape.pieces()[1]);
+    let ([height, across], piece, pieces) = ([c.taps[2].extent, c.taps[3].extent], shape.piece(), shape.pieces());
     let (stride, apart) = (shape.stride(), shape.apart());
     // Channels of a slice, or of a piece.
-    let channels = if pieces > 1 { padded(c.depth) } else { c.depth };
+    let channels = if shape.has_pieces() { padded(c.depth) } else { c.depth };
     if shape.chunk == 0 || c.panel == 0 || size > 6 || !matches!(piece, 1..=5) || shape.weights_len() > length {
         return;
     }
@@ -34,10 +34,9 @@ pub fn pack_winograd(shape: &Winograd, out: &mut [f32], mut w: impl FnMut(usize,
             if depth >= c.depth {
                 continue;
             }
-            let (slice, [top, left]) = match (pieces, height) {
-                (1, _) => (part * height * across, [0, 0]),
-                (_, 1) => (0, [0, part * apart]),
-                _ => (0, [part / 2 * apart, part % 2 * apart]),
+            let (slice, [top, left]) = match shape.has_pieces() {
+                false => (part * height * across, [0, 0]),
+                true => (0, [floor_div_usize(part, pieces[1]), floor_mod_usize(part, pieces[1])].map(|i| i * apart)),
             };
             // Lines of the window, each with the taps of one column of it or at one point.
             let (mut lines, mut x) = ([[0.0f64; 5]; 6], 0);

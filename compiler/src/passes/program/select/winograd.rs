@@ -15,11 +15,16 @@ use crate::element::ElementType;
 use crate::program::kernel::{Description, Kernel, KernelAxis, KernelKind, WindowBound, Winograd};
 use crate::program::{BufferId, Program, Role};
 use include_ir_runtime::__private::v1 as runtime;
+use std::ops::RangeInclusive;
 
 /// Taps of a window along its longer axis, of a line, and of either that moves two pixels at a time.
-const WINDOWS: [i64; 5] = [2, 3, 4, 5, 7];
-const LINES: [i64; 4] = [3, 4, 5, 7];
-const STRIDED: [i64; 5] = [4, 5, 6, 7, 8];
+const WINDOWS: RangeInclusive<i64> = 2..=8;
+const LINES: RangeInclusive<i64> = 3..=17;
+const STRIDED: RangeInclusive<i64> = 4..=8;
+/// Taps of the largest windows that are not computed as several.
+const WHOLE: i64 = 5;
+/// Points along an axis at which pieces of larger ones are multiplied.
+const POINTS: i64 = 6;
 /// Rows of the largest register tile.
 const TILE_ROWS: usize = 12;
 /// Bytes that data, sums and weights of a block share: half of the second-level cache of a server, all of a smaller one.
@@ -131,22 +136,22 @@ pub(super) fn form(program: &Program, kernel: &Kernel, d: &Description) -> Optio
     let last = d.rows.iter().rposition(|axis| !axis.extent.is(1))?;
     let across = d.taps.last()?.extent.as_const().filter(|taps| *taps > 1)?;
     let stride = (1..=2).find(|stride| slides(d, last, d.taps.len() - 1, *stride))?;
-    let has = |taps: i64, some: &[i64]| if stride == 2 { STRIDED.contains(&taps) } else { some.contains(&taps) };
+    let has = |taps: i64, some: RangeInclusive<i64>| (if stride == 2 { STRIDED } else { some }).contains(&taps);
     if d.bounds.iter().any(|bound| bound.row.is_none() || bound.tap.is_none()) {
         return None;
     }
     let [slices @ .., first, _] = d.taps.as_slice() else {
-        return line(d, last, (across, stride)).filter(|_| has(across, &LINES));
+        return line(d, last, (across, stride)).filter(|_| has(across, LINES));
     };
     let (axes, lines) = ([last.checked_sub(1)?, last], first.extent.as_const().filter(|taps| *taps > 1)?);
     let longer = lines.max(across);
-    if !has(longer, &WINDOWS) || !slides(d, axes[0], slices.len(), stride) {
+    if !has(longer, WINDOWS) || !slides(d, axes[0], slices.len(), stride) {
         return None;
     }
     let size = |axis: usize| d.rows.get(axis).map(|axis| axis.extent.upper_bound());
     let slices = match slices {
         [] => None,
-        [tap] if longer < 7 && stride == 1 => {
+        [tap] if longer <= WHOLE && stride == 1 => {
             let axis = (0..axes[0]).find(|axis| slides(d, *axis, 0, 1))?;
             Some(Slices { axis, count: size(axis)?, taps: tap.extent.as_const()? })
         }
@@ -237,21 +242,34 @@ impl Form {
         self.window[0].max(self.window[1])
     }
 
-    /// Whether the window is computed as pieces of half its size.
-    fn has_pieces(&self) -> bool {
-        self.longer() == 7 || self.stride == 2
+    /// Taps along each axis of the window, or of its pieces.
+    fn piece(&self, tile: i64) -> i64 {
+        match self.longer() {
+            taps if self.stride == 2 => (taps + 1) / 2,
+            taps if taps > WHOLE => POINTS + 1 - tile,
+            taps => taps,
+        }
+    }
+
+    /// Pieces as which the window is computed, if it is.
+    fn pieces(&self, tile: i64) -> Option<i64> {
+        let [lines, across] = self.window;
+        let along = |taps: i64| (taps + self.piece(tile) - 1) / self.piece(tile);
+        if self.stride == 2 {
+            return Some(self.along_axes(2));
+        }
+        (self.longer() > WHOLE).then(|| along(lines) * along(across))
     }
 
     /// Positions of a transformed tile.
     fn positions(&self, tile: i64) -> i64 {
-        let taps = if self.has_pieces() { (self.longer() + 1) / 2 } else { self.longer() };
-        self.along_axes(tile + taps - 1)
+        self.along_axes(tile + self.piece(tile) - 1)
     }
 
     /// Channels of the transformed data: those of all pieces, in whole vectors, if there are pieces.
-    fn data_depth(&self) -> i64 {
+    fn data_depth(&self, tile: i64) -> i64 {
         let whole = self.depth.saturating_add(VECTOR - 1) / VECTOR * VECTOR;
-        if self.has_pieces() { whole.saturating_mul(self.along_axes(2)) } else { self.depth }
+        self.pieces(tile).map_or(self.depth, |pieces| whole.saturating_mul(pieces))
     }
 
     /// Tiles of all images.
@@ -273,7 +291,7 @@ impl Form {
     /// Blocks of equal size, such that transformed data and sums stay in the second-level cache beside the weights.
     fn blocks(&self, tile: i64, panel: usize, scratch: BufferId) -> Winograd {
         let positions = self.positions(tile) as usize;
-        let [tiles, depth, columns, taps] = [self.tiles(tile), self.data_depth(), self.columns, self.taps()]
+        let [tiles, depth, columns, taps] = [self.tiles(tile), self.data_depth(tile), self.columns, self.taps()]
             .map(|n| usize::try_from(n).unwrap_or(usize::MAX).max(1));
         let plane = 4 * positions;
         let weights = plane.saturating_mul(depth).saturating_mul(columns).saturating_mul(taps);

@@ -116,6 +116,8 @@ impl Form {
             (1, 3) | (2, 5 | 6) => &[2, 4],
             (1, 5) => &[2],
             (2, 4) if self.is_line() => &[],
+            (1, 6..) if self.is_line() => &[3, 4],
+            (1, 6) => &[4],
             _ => &[3],
         }
     }
@@ -127,7 +129,7 @@ impl Form {
 
     /// Bytes that transformed weights take beyond the plain ones.
     fn growth(&self, tile: i64) -> i64 {
-        let transformed = self.positions(tile).saturating_mul(self.data_depth());
+        let transformed = self.positions(tile).saturating_mul(self.data_depth(tile));
         let plain = (self.window[0] * self.window[1]).saturating_mul(self.depth);
         let columns = self.own.saturating_mul(self.taps()).saturating_mul(self.columns);
         transformed.saturating_sub(plain).saturating_mul(columns).saturating_mul(4)
@@ -156,8 +158,8 @@ impl Form {
         let tiles = self.tiles(tile).saturating_mul(self.count());
         // Slices that two blocks read are transformed twice.
         let read = 1.0 + (self.taps() - 1) as f64 / self.count().clamp(1, LEAST_SLICES) as f64;
-        let transformed = (self.data_depth() as f64 * read + self.columns as f64) * tiles as f64;
-        let product = self.product(self.data_depth(), tiles.max(LEAST_TILES) as f64, PACKED_COLUMNS, weight);
+        let transformed = (self.data_depth(tile) as f64 * read + self.columns as f64) * tiles as f64;
+        let product = self.product(self.data_depth(tile), tiles.max(LEAST_TILES) as f64, PACKED_COLUMNS, weight);
         let (float, tile) = match positions as i64 {
             16 => (TRANSFORMED_OF_4, TILE_OF_4),
             36 => (TRANSFORMED, TILE),
@@ -241,7 +243,7 @@ mod tests {
         assert_eq!(within(i64::MAX, 0.06, &[Some(&few), Some(&many)]), [None, Some(4)]);
         assert_eq!(many.growth(4), (6 - 3) * 4 * 128 * 128);
         let seven = Form { window: [1, 7], ..line(120) };
-        assert_eq!((seven.positions(3), seven.data_depth()), (6, 2 * 128));
+        assert_eq!((seven.positions(3), seven.data_depth(3)), (6, 2 * 128));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Windows of one line along other rows than the last, or with gaps: as lines of their own, one after the other.
 
 use super::dilated::{gap, of_images, split};
-use super::{Description, Kernel, WINDOWS};
+use super::{Description, Kernel, LINES};
 use crate::dim::Dim;
 use crate::program::edit::move_axes;
 use crate::program::kernel::Part;
@@ -11,7 +11,7 @@ use crate::program::nest::Nest;
 /// apart as its taps are a line. `None` where it is one already, or lines would end earlier than others.
 pub fn by_lines(kernel: &Kernel, d: &Description) -> Option<Kernel> {
     let [tap] = d.taps.as_slice() else { return None };
-    tap.extent.as_const().filter(|window| WINDOWS.contains(window))?;
+    tap.extent.as_const().filter(|window| LINES.contains(window))?;
     let last = d.rows.iter().rposition(|axis| !axis.extent.is(1))?;
     let along = |row: usize| Some((row, gap(kernel, d.rows.get(row)?.axis, tap.axis)?));
     let (row, gap) = (0..=last).find_map(along)?;
