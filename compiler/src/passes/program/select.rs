@@ -71,8 +71,7 @@ pub(super) struct Contraction {
     pub description: Description,
     /// Where minimal filtering is possible.
     form: Option<winograd::Form>,
-    /// The same with rows in another order, where it is possible for these: images of pixels that are as far apart as the taps, or
-    /// lines along another axis.
+    /// The same with rows in another order, lines along another axis than the last, where it is possible for these.
     rearranged: Option<Box<Contraction>>,
 }
 
@@ -98,8 +97,7 @@ pub(super) fn contraction(program: &Program, nest: &Nest, vectors: bool) -> Opti
     kernel.parts = with_one_run_of_columns(program, &kernel);
     let mut found = described(program, kernel, vectors)?;
     let (kernel, description) = (&found.kernel, &found.description);
-    let rearranged = winograd::by_images(kernel, description).or_else(|| winograd::by_lines(kernel, description));
-    let rearranged = rearranged.and_then(|kernel| described(program, kernel, vectors));
+    let rearranged = winograd::by_lines(kernel, description).and_then(|kernel| described(program, kernel, vectors));
     found.rearranged = rearranged.filter(|found| found.form.is_some()).map(Box::new);
     Some(found)
 }

@@ -39,7 +39,10 @@ struct Run<'a> {
     /// Transformed data and sums.
     data: *mut f32,
     sums: *mut f32,
-    /// Tiles along both axes.
+    /// Pixels along both axes that taps are apart: as many images of such pixels, one behind the other.
+    gaps: [usize; 2],
+    /// Tiles along both axes of one of these images, and of all.
+    own_tiles: [usize; 2],
     tiles: [usize; 2],
     /// First valid input pixel along both axes, and the end; 0 is the first tap of output pixel 0.
     valid: [(usize, usize); 2],
@@ -98,9 +101,10 @@ fn sums_behind(shape: &Winograd, data: *mut f32) -> *mut f32 {
 }
 
 /// Input pixels along an axis that the convolution reads: all that some output pixel's tap reaches, but the padding.
-fn valid(c: &Contraction, row: RowAxis, (tap, stride): (u8, usize)) -> (usize, usize) {
-    let taps = c.taps[usize::from(tap) & 3].extent;
-    let (mut first, mut end) = (0, row.extent.saturating_sub(1).saturating_mul(stride).saturating_add(taps));
+fn valid(c: &Contraction, row: RowAxis, tap: u8, (stride, gap): (usize, usize)) -> (usize, usize) {
+    let reach = |count: usize, step: usize| count.saturating_sub(1).saturating_mul(step);
+    let taps = reach(c.taps[usize::from(tap) & 3].extent, gap);
+    let (mut first, mut end) = (0, reach(row.extent, stride).saturating_add(taps).saturating_add(1));
     for bound in c.bounds.iter().filter(|bound| bound.limit != 0 && bound.tap == tap) {
         first = first.max(bound.offset.saturating_neg().max(0) as usize);
         end = end.min((bound.limit as isize).saturating_sub(bound.offset).max(0) as usize);
@@ -111,7 +115,9 @@ fn valid(c: &Contraction, row: RowAxis, (tap, stride): (u8, usize)) -> (usize, u
 impl<'a> Run<'a> {
     /// One batch.
     fn new(shape: &'a Winograd, cx: Cx<'a>, batch: usize, shared: &Shared<'_>, data: *mut f32) -> Self {
-        let (c, [y, x]) = (&shape.product, shape.lines());
+        let (c, lines, gaps) = (&shape.product, shape.lines(), [shape.gap(0), shape.gap(1)]);
+        let own = |i: usize| ceil_div_usize(ceil_div_usize(lines[i].extent, gaps[i]), shape.tile()[i]);
+        let own_tiles = [own(0), own(1)];
         let inner = c.batches[1].extent;
         let batch = [floor_div_usize(batch, inner), floor_mod_usize(batch, inner)];
         let job = Job::new(c, batch, shared.a, shared.w, shared.out, &shared.epilogue);
@@ -131,8 +137,10 @@ impl<'a> Run<'a> {
             most: packed_kernels::most_rows(sets),
             data,
             sums: sums_behind(shape, data),
-            tiles: [ceil_div_usize(y.extent, shape.tile()[0]), ceil_div_usize(x.extent, shape.tile)],
-            valid: [valid(c, y, (2, shape.stride())), valid(c, x, (3, shape.stride()))],
+            gaps,
+            own_tiles,
+            tiles: [0, 1].map(|i| own_tiles[i].saturating_mul(gaps[i].min(lines[i].extent))),
+            valid: [0, 1].map(|i| valid(c, lines[i], 2 + i as u8, (shape.stride(), gaps[i]))),
             slices: 0..1,
         }
     }
@@ -308,7 +316,7 @@ impl<'a> Run<'a> {
     fn data_slices(&self) -> Range<usize> {
         let Some(Slices { axis, .. }) = self.shape.slices else { return 0..1 };
         let c = &self.shape.product;
-        let (first, end) = valid(c, c.rows[usize::from(axis) & 3], (1, 1));
+        let (first, end) = valid(c, c.rows[usize::from(axis) & 3], 1, (1, 1));
         let reach = c.taps[1].extent.saturating_sub(1);
         let end = end.min(self.slices.end.saturating_add(reach));
         self.slices.start.max(first).min(end)..end
@@ -422,7 +430,11 @@ impl<'a> Run<'a> {
     ) {
         let (tile, [y, x]) = (self.shape.tile(), self.shape.lines());
         let [y0, x0] = place.first;
-        let size = [tile[0].min(y.extent - y0), tile[1].min(x.extent - x0)];
+        let left = [y.extent.saturating_sub(y0), x.extent.saturating_sub(x0)];
+        let size = [0, 1].map(|i| tile[i].min(ceil_div_usize(left[i], self.gaps[i])));
+        if size.contains(&0) {
+            return;
+        }
         let out = self.out.wrapping_add(place.out + y0 * y.out + x0 * x.out);
         let residual = offset(self.residual, place.residual + y0 * y.residual + x0 * x.residual);
         let mut column = first;
@@ -432,9 +444,9 @@ impl<'a> Run<'a> {
                 size,
                 cols,
                 out: out.wrapping_add(column),
-                out_step: [y.out, x.out],
+                out_step: [y.out.wrapping_mul(self.gaps[0]), x.out.wrapping_mul(self.gaps[1])],
                 residual: offset(residual, column),
-                residual_step: [y.residual, x.residual],
+                residual_step: [y.residual.wrapping_mul(self.gaps[0]), x.residual.wrapping_mul(self.gaps[1])],
                 bias: offset(self.bias, column),
                 accumulate: self.accumulate,
                 clamp: self.clamp,
@@ -457,17 +469,20 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Shows the closure the pixels of a tile where they lie, line by line.
+    /// Shows the closure the pixels of a tile where they lie, line by line, or one by one if they are apart.
     ///
     /// # Safety
     /// They are inside the result, which is borrowed.
     unsafe fn show(&self, then: Then<'_>, finish: &Finish, (first_row, column): (usize, usize)) {
         let (width, [lines, pixels], [line, step]) = (self.shape.lines()[1].extent, finish.size, finish.out_step);
+        let [gap_y, gap_x] = self.gaps;
+        let (parts, pixels) = if gap_x > 1 { (pixels, 1) } else { (1, pixels) };
         for y in 0..lines {
-            let place = (first_row + y * width, column);
-            // SAFETY: promised by the caller.
-            unsafe {
-                Tile::show(then, self.batch, place, finish.out.wrapping_add(y * line), (pixels, step), finish.cols);
+            for x in 0..parts {
+                let place = (first_row + y * gap_y * width + x * gap_x, column);
+                let out = finish.out.wrapping_add(y * line + x * step);
+                // SAFETY: promised by the caller.
+                unsafe { Tile::show(then, self.batch, place, out, (pixels, step), finish.cols) };
             }
         }
     }

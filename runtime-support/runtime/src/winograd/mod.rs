@@ -10,6 +10,8 @@
 //! many channels, which are those of pixels that are three or four pixels apart. A window that moves two pixels at a time is four windows
 //! of half its size: those of pixels in even and odd lines and columns, on which it moves one at a time.
 //!
+//! Pixels that are as far apart as the taps of a dilated window are an image of their own, in which windows have no gaps.
+//!
 //! A window of one line is filtered along it, every line of the result by itself.
 //!
 //! Convolutions of volumes are filtered in every slice; position by position, the products of a slice's neighbours are
@@ -98,9 +100,31 @@ impl Winograd {
         [if self.is_line() { RowAxis::ONE } else { rows[(y & 3) as usize] }, rows[(x & 3) as usize]]
     }
 
+    /// How far the window moves along an axis, and its taps are apart.
+    const fn steps(&self, axis: usize) -> [isize; 2] {
+        [self.product.rows[(self.axes[axis & 1] & 3) as usize].a, self.product.taps[2 + (axis & 1)].a]
+    }
+
     /// Pixels by which the window moves along each axis: 1 or 2.
     const fn stride(&self) -> usize {
-        if self.product.rows[(self.axes[1] & 3) as usize].a == self.product.taps[3].a { 1 } else { 2 }
+        let [moves, tap] = self.steps(1);
+        if tap != 0 && matches!(tap.checked_mul(2), Some(pixels) if pixels == moves) { 2 } else { 1 }
+    }
+
+    /// Pixels that taps are apart along an axis; 0 if these are no whole ones, or more than one of a window that moves by two.
+    const fn gap(&self, axis: usize) -> usize {
+        let [moves, tap] = self.steps(axis);
+        if self.is_line() && axis == 0 {
+            return 1;
+        }
+        if self.stride() == 2 {
+            return matches!(tap.checked_mul(2), Some(pixels) if pixels == moves) as usize;
+        }
+        match (tap.checked_div(moves), tap.checked_rem(moves)) {
+            (Some(gap), Some(0)) if gap > 0 => gap as usize,
+            (None, _) if tap == moves => 1,
+            _ => 0,
+        }
     }
 
     /// Taps of the window along its longer axis; it is filtered as if it had as many along the other.
@@ -242,18 +266,12 @@ impl Winograd {
             && self.chunk.is_multiple_of(c.panel)
             && is_one(taps[0])
             && self.has_slices()
-            && (is_line || taps[2].extent > 1 && self.slides(y, 2))
+            && (is_line || taps[2].extent > 1 && self.gap(0) > 0)
             && taps[3].extent > 1
-            && self.slides(x, 3)
+            && self.gap(1) > 0
             && self.has_bound(&c.bounds[0])
             && self.has_bound(&c.bounds[1])
             && self.has_bound(&c.bounds[2])
-    }
-
-    /// Whether a tap axis slides along a row axis, as many pixels at a time as all do.
-    const fn slides(&self, row: u8, tap: usize) -> bool {
-        let (row, tap) = (self.product.rows[(row & 3) as usize].a, self.product.taps[tap].a);
-        matches!(tap.checked_mul(self.stride() as isize), Some(pixels) if pixels == row)
     }
 
     /// Whether tap axis 1 has one index, or slides without gaps along its row axis.
@@ -270,14 +288,13 @@ impl Winograd {
 
     /// Whether a bound is that of one of the axes.
     const fn has_bound(&self, bound: &Bound) -> bool {
-        let slices = match self.slices {
-            Some(slices) => bound.row == slices.axis && bound.tap == 1,
-            None => false,
+        let steps = match (self.slices, bound.tap) {
+            (Some(slices), 1) if bound.row == slices.axis => (1, 1),
+            (_, 2) if !self.is_line() && bound.row == self.axes[0] => (self.stride() as isize, self.gap(0) as isize),
+            (_, 3) if bound.row == self.axes[1] => (self.stride() as isize, self.gap(1) as isize),
+            _ => (0, 0),
         };
-        let axes = !self.is_line() && bound.row == self.axes[0] && bound.tap == 2
-            || bound.row == self.axes[1] && bound.tap == 3
-            || slices;
-        bound.limit == 0 || axes && bound.stride == self.stride() as isize && bound.dilation == 1
+        bound.limit == 0 || bound.stride == steps.0 && bound.dilation == steps.1
     }
 
     /// Computes the convolution. Returns without writing if an operand does not fit.

@@ -57,10 +57,14 @@ fn random(r: &mut Random) -> Case {
     let across = if shape == 3 { fewer } else { window };
     let pad = [r.below(height), r.below(across)];
     let more = if stride == 2 { 12 } else { 17_usize.saturating_sub(2 * window).max(3) };
-    let (h, w) = (height + r.below(more), across + r.below(more));
+    // Pixels between taps, and all that a window covers.
+    let dilated = stride == 1 && r.below(3) == 0;
+    let gaps = [height, across].map(|taps| if dilated && taps > 1 { 1 + r.below(3) } else { 1 });
+    let [tall, wide] = [(height - 1) * gaps[0] + 1, (across - 1) * gaps[1] + 1];
+    let (h, w) = (tall + r.below(more), wide + r.below(more));
     // Less than the whole result: the rest of the input is not to be read.
     let mut count = |size: usize, pad: usize, taps: usize| ((size + 2 * pad - taps) / stride + 1 - r.below(2)).max(1);
-    let (oh, ow) = (count(h, pad[0], height), count(w, pad[1], across));
+    let (oh, ow) = (count(h, pad[0], tall), count(w, pad[1], wide));
     let images = 1 + r.below(3);
     let panel = [16, 32][r.below(2)];
     // Groups, in one or both batch axes, are next to each other in every pixel.
@@ -76,14 +80,10 @@ fn random(r: &mut Random) -> Case {
     let od = (d + 2 * pad_slices + 1 - taps).saturating_sub(r.below(2)).max(1);
     let bound = |row, tap, pad: usize, limit| match pad {
         0 => Bound::NONE,
-        _ => Bound {
-            row,
-            tap,
-            stride: if tap == 1 { 1 } else { stride as isize },
-            dilation: 1,
-            offset: -(pad as isize),
-            limit,
-        },
+        _ => {
+            let (stride, dilation) = if tap == 1 { (1, 1) } else { (stride as isize, gaps[tap as usize - 2] as isize) };
+            Bound { row, tap, stride, dilation, offset: -(pad as isize), limit }
+        }
     };
     let row = |extent, a, out| RowAxis { extent, a, out, residual: out };
     let product = Contraction {
@@ -96,8 +96,8 @@ fn random(r: &mut Random) -> Case {
         taps: [
             Tap::ONE,
             Tap { extent: taps, a: slice },
-            Tap { extent: height, a: line },
-            Tap { extent: across, a: pixel },
+            Tap { extent: height, a: line * gaps[0] as isize },
+            Tap { extent: across, a: pixel * gaps[1] as isize },
         ],
         bounds: [bound(2, 2, pad[0], h), bound(3, 3, pad[1], w), bound(1, 1, pad_slices, d)],
         a_offset: -(pad_slices as isize) * slice - pad[0] as isize * line - pad[1] as isize * pixel,
@@ -141,19 +141,20 @@ impl Case {
             let (kz, ky, kx) = (tap / taps, tap % taps / across, tap % across);
             let inside = |i: usize, b: &Bound| b.limit == 0 || (0..b.limit as isize).contains(&(i as isize + b.offset));
             let (stride, is_line) = (self.shape.stride(), c.taps[2].extent == 1);
-            // A line moves along an axis of its own, whose step its tap axis does not have.
-            let (x, y, line) =
-                (x * stride, if is_line { y } else { y * stride }, if is_line { c.rows[2].a } else { c.taps[2].a });
-            if !inside(y + ky, &c.bounds[0]) || !inside(x + kx, &c.bounds[1]) || !inside(z + kz, &c.bounds[2]) {
+            let [gap_y, gap_x] = [self.shape.gap(0), self.shape.gap(1)];
+            // In pixels; a line moves along an axis of its own.
+            let (at_y, at_x) = (if is_line { y } else { y * stride + ky * gap_y }, x * stride + kx * gap_x);
+            if !inside(at_y, &c.bounds[0]) || !inside(at_x, &c.bounds[1]) || !inside(z + kz, &c.bounds[2]) {
                 continue;
             }
             let at = c.a_offset
                 + (group * c.depth) as isize
                 + image as isize * c.rows[0].a
                 + (z + kz) as isize * c.rows[1].a
-                + y as isize * line
+                + y as isize * c.rows[2].a
+                + x as isize * c.rows[3].a
                 + ky as isize * c.taps[2].a
-                + (x + kx) as isize * c.taps[3].a;
+                + kx as isize * c.taps[3].a;
             for d in 0..c.depth {
                 let product = f64::from(a[at as usize + d]) * f64::from(w[(tap * c.depth + d) * c.cols + n]);
                 sum += product;
@@ -310,7 +311,9 @@ fn what_does_not_fit_does_nothing() {
         with(&|s| s.product.taps[2].extent = 1),
         with(&|s| s.axes[0] = Bound::NO_AXIS),
         with(&|s| s.product.taps[3].a *= 2),
-        with(&|s| s.product.bounds[0].dilation = 2),
+        with(&|s| s.product.bounds[0].dilation += 1),
+        with(&|s| s.product.taps[3].a += 1),
+        with(&|s| s.product.taps[3].a = -s.product.taps[3].a),
         with(&|s| s.product.bounds[0].stride = 3 - s.product.bounds[0].stride),
         with(&|s| s.product.rows[2].a *= 3),
         with(&|s| s.product.rows[3].a *= 2),

@@ -2,11 +2,9 @@
 //! blocks of tiles.
 
 mod choice;
-mod dilated;
 mod lines;
 
 pub(super) use choice::choose;
-pub(super) use dilated::by_images;
 pub(super) use lines::by_lines;
 
 use super::pack::{Values, f32_tensor, flattened};
@@ -21,6 +19,8 @@ use std::ops::RangeInclusive;
 const WINDOWS: RangeInclusive<i64> = 2..=8;
 const LINES: RangeInclusive<i64> = 3..=17;
 const STRIDED: RangeInclusive<i64> = 4..=8;
+/// Most elements that taps of a dilated window are apart.
+const LARGEST_GAP: i64 = 1 << 16;
 /// Taps of the largest windows that are not computed as several.
 const WHOLE: i64 = 5;
 /// Points along an axis at which pieces of larger ones are multiplied.
@@ -65,6 +65,8 @@ pub(super) struct Form {
     window: [i64; 2],
     /// Pixels by which it moves along each axis: 1 or 2.
     stride: i64,
+    /// Pixels that its taps are apart along both axes.
+    gaps: [i64; 2],
     /// Part of the plain sum's products that is computed: lines of the window that lie in the padding are left out if they are many,
     /// and zeros between merged groups.
     inside: f64,
@@ -135,34 +137,43 @@ pub(super) fn form(program: &Program, kernel: &Kernel, d: &Description) -> Optio
     program.buffer(kernel.buffer_of(*weights)?).constant()?;
     let last = d.rows.iter().rposition(|axis| !axis.extent.is(1))?;
     let across = d.taps.last()?.extent.as_const().filter(|taps| *taps > 1)?;
-    let stride = (1..=2).find(|stride| slides(d, last, d.taps.len() - 1, *stride))?;
+    let along = |stride: i64| Some((stride, gap(d, last, d.taps.len() - 1, stride)?));
+    let (stride, gap_x) = (1..=2).find_map(along)?;
     let has = |taps: i64, some: RangeInclusive<i64>| (if stride == 2 { STRIDED } else { some }).contains(&taps);
     if d.bounds.iter().any(|bound| bound.row.is_none() || bound.tap.is_none()) {
         return None;
     }
     let [slices @ .., first, _] = d.taps.as_slice() else {
-        return line(d, last, (across, stride)).filter(|_| has(across, LINES));
+        return line(d, last, [across, stride, gap_x]).filter(|_| has(across, LINES));
     };
     let (axes, lines) = ([last.checked_sub(1)?, last], first.extent.as_const().filter(|taps| *taps > 1)?);
     let longer = lines.max(across);
-    if !has(longer, WINDOWS) || !slides(d, axes[0], slices.len(), stride) {
+    let gaps = [gap(d, axes[0], slices.len(), stride)?, gap_x];
+    if !has(longer, WINDOWS) {
         return None;
     }
     let size = |axis: usize| d.rows.get(axis).map(|axis| axis.extent.upper_bound());
     let slices = match slices {
         [] => None,
         [tap] if longer <= WHOLE && stride == 1 => {
-            let axis = (0..axes[0]).find(|axis| slides(d, *axis, 0, 1))?;
+            let axis = (0..axes[0]).find(|axis| gap(d, *axis, 0, 1) == Some(1))?;
             Some(Slices { axis, count: size(axis)?, taps: tap.extent.as_const()? })
         }
         _ => return None,
     };
     let is_image = |i: &usize| slices.as_ref().is_none_or(|slices| slices.axis != *i);
     let images = extent(d.rows.iter().take(axes[0]).enumerate().filter(|(i, _)| is_image(i)).map(|(_, axis)| axis));
-    let form = Form { window: [lines, across], height: size(axes[0])?, ..line(d, last, (across, stride))? };
+    let form =
+        Form { window: [lines, across], gaps, height: size(axes[0])?, ..line(d, last, [across, stride, gap_x])? };
     let folds = slices.is_none() && (form.window, form.depth, form.columns) == ([3, 3], MERGED, MERGED);
     let filled = if folds { filled(program, kernel, d)? } else { 1.0 };
-    Some(Form { axes, slices, inside: filled * inside(d, axes, stride), images: images.upper_bound(), ..form })
+    Some(Form {
+        axes,
+        slices,
+        inside: filled * inside(d, axes, (stride, gaps[0])),
+        images: images.upper_bound(),
+        ..form
+    })
 }
 
 /// The part of a plain sum's time that is left where its weights are those of merged groups, by a tap of the first batch.
@@ -177,12 +188,13 @@ fn filled(program: &Program, kernel: &Kernel, d: &Description) -> Option<f64> {
 }
 
 /// The form with a window of one line, which slides along row axis `last`.
-fn line(d: &Description, last: usize, (taps, stride): (i64, i64)) -> Option<Form> {
+fn line(d: &Description, last: usize, [taps, stride, gap]: [i64; 3]) -> Option<Form> {
     Some(Form {
         axes: [NO_AXIS, last],
         slices: None,
         window: [1, taps],
         stride,
+        gaps: [1, gap],
         inside: 1.0,
         groups: extent(d.batches.iter()).upper_bound(),
         own: d.own_count().upper_bound(),
@@ -200,7 +212,7 @@ fn extent<'a>(axes: impl Iterator<Item = &'a KernelAxis>) -> Dim {
 }
 
 /// The part of the products of a window whose lines are not in the padding, or all where few are or lines of the result are short.
-fn inside(d: &Description, [y, x]: [usize; 2], stride: i64) -> f64 {
+fn inside(d: &Description, [y, x]: [usize; 2], (stride, gap): (i64, i64)) -> f64 {
     let extent = |axis: Option<&KernelAxis>| axis.and_then(|axis| axis.extent.as_const());
     let Some(tap) = d.taps.len().checked_sub(2) else { return 1.0 };
     let bound = d.bounds.iter().find(|bound| (bound.row, bound.tap) == (Some(y), Some(tap)));
@@ -210,20 +222,29 @@ fn inside(d: &Description, [y, x]: [usize; 2], stride: i64) -> f64 {
     if rows > MOST_COUNTED || line < LEAST_LINE {
         return 1.0;
     }
-    let of_row =
-        |row: i64| (0..taps).filter(|tap| (0..limit).contains(&offset.saturating_add(row * stride + tap))).count();
+    let of_row = |row: i64| {
+        (0..taps).filter(|tap| (0..limit).contains(&offset.saturating_add(row * stride + tap * gap))).count()
+    };
     let part = (0..rows).map(of_row).sum::<usize>() as f64 / (rows * taps).max(1) as f64;
     if part > MOST_INSIDE { 1.0 } else { part }
 }
 
-/// Whether a tap axis slides along a row axis so many elements at a time, and no bound is about one of them alone.
-fn slides(d: &Description, row: usize, tap: usize, stride: i64) -> bool {
+/// How many elements the taps of an axis are apart that slides along a row axis so many at a time, one if there are several, where no
+/// bound is about one of the axes alone.
+fn gap(d: &Description, row: usize, tap: usize, stride: i64) -> Option<i64> {
+    let [moves, taps] = [&d.rows.get(row)?.strides.data, &d.taps.get(tap)?.strides.data];
     let own = |bound: &&WindowBound| bound.row == Some(row) || bound.tap == Some(tap);
-    let whole =
-        |bound: &WindowBound| (bound.row, bound.tap, bound.stride, bound.dilation) == (Some(row), Some(tap), stride, 1);
-    let steps = d.taps.get(tap).zip(d.rows.get(row));
-    steps.is_some_and(|(tap, row)| tap.strides.data.clone() * stride == row.strides.data)
-        && d.bounds.iter().filter(own).all(whole)
+    let known = taps.as_const().zip(moves.as_const()).and_then(|(tap, moves)| tap.checked_div(moves));
+    let gap = match d.bounds.iter().find(own) {
+        Some(bound) => bound.dilation,
+        None if stride == 1 => known.unwrap_or(1),
+        None => 1,
+    };
+    let whole = |bound: &WindowBound| {
+        (bound.row, bound.tap, bound.stride, bound.dilation) == (Some(row), Some(tap), stride, gap)
+    };
+    let slides = taps.clone() * stride == moves.clone() * gap && (1..=LARGEST_GAP).contains(&gap);
+    (slides && (stride == 1 || gap == 1) && d.bounds.iter().filter(own).all(whole)).then_some(gap)
 }
 
 impl Form {
@@ -274,8 +295,10 @@ impl Form {
 
     /// Tiles of all images.
     fn tiles(&self, tile: i64) -> i64 {
-        let along = |size: i64| size.saturating_add(tile - 1) / tile;
-        self.images.saturating_mul(along(self.height)).saturating_mul(along(self.width))
+        let whole = |size: i64, part: i64| size.saturating_add(part - 1) / part;
+        let along = |size: i64, gap: i64| gap.min(size).saturating_mul(whole(whole(size, gap), tile));
+        let tiles = self.images.saturating_mul(along(self.height, self.gaps[0]));
+        tiles.saturating_mul(along(self.width, self.gaps[1]))
     }
 
     /// Slices over which a window extends.

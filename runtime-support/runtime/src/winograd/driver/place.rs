@@ -23,8 +23,7 @@ impl Run<'_> {
         let (c, [y, x]) = (&self.shape.product, self.shape.axes.map(usize::from));
         let (rest, tx) = (floor_div_usize(index, self.tiles[1]), floor_mod_usize(index, self.tiles[1]));
         let (mut image, ty) = (floor_div_usize(rest, self.tiles[0]), floor_mod_usize(rest, self.tiles[0]));
-        let tile = self.shape.tile();
-        let first = [ty * tile[0], tx * tile[1]];
+        let first = [self.first(0, ty), self.first(1, tx)];
         let slices = self.shape.slices.map(|slices| usize::from(slices.axis));
         let mut place = Place { first, a: 0, out: 0, residual: 0, row: 0 };
         let mut below = c.rows[x & 3].extent;
@@ -59,13 +58,22 @@ impl Run<'_> {
         }
         pixels
     }
+    /// The first output pixel along an axis of a tile of it.
+    fn first(&self, axis: usize, tile: usize) -> usize {
+        let (gap, own, size) = (self.gaps[axis], self.own_tiles[axis], self.shape.tile()[axis]);
+        if gap == 1 { tile * size } else { floor_div_usize(tile, own) + floor_mod_usize(tile, own) * size * gap }
+    }
+
     /// Offsets of a tile's lines, or of its pixels in one, but those in the padding.
     fn along(&self, axis: usize, first: usize, start: usize) -> [Option<isize>; 6] {
-        let (stride, tap, (begin, end)) = (self.shape.stride(), self.shape.product.taps[2 + axis], self.valid[axis]);
+        let (stride, gap, (begin, end)) = (self.shape.stride(), self.gaps[axis], self.valid[axis]);
+        let pixel = if stride > 1 { self.shape.product.taps[2 + axis].a } else { self.shape.lines()[axis].a };
+        let (first, apart) = (first * stride, stride.saturating_mul(gap));
+        let mut at = first.saturating_add(start.saturating_mul(gap));
         let mut offsets = [None; 6];
-        for (i, offset) in offsets.iter_mut().enumerate() {
-            let at = (first + i) * stride + start;
-            *offset = (begin..end).contains(&at).then(|| step(at, tap.a));
+        for offset in &mut offsets {
+            *offset = (begin..end).contains(&at).then(|| step(at, pixel));
+            at = at.saturating_add(apart);
         }
         offsets
     }

@@ -180,6 +180,7 @@ mod tests {
             slices: None,
             window: [3, 3],
             stride: 1,
+            gaps: [1, 1],
             inside: 1.0,
             groups: 1,
             own: 1,
