@@ -33,6 +33,8 @@ pub struct Tile<'t> {
     pub first_row: usize,
     /// First output column.
     pub first_col: usize,
+    /// From a row to the next one.
+    row_step: usize,
     rows: Rows<'t>,
     out: *mut f32,
     cols: usize,
@@ -77,7 +79,7 @@ impl<'t> Tile<'t> {
         out: *mut f32,
         cols: usize,
     ) -> Self {
-        Tile { batch, first_row, first_col, rows: Rows::Table(rows), out, cols }
+        Tile { batch, first_row, first_col, row_step: 1, rows: Rows::Table(rows), out, cols }
     }
 
     /// A tile of `cols` columns in a buffer, whose rows are `step` floats apart.
@@ -90,7 +92,7 @@ impl<'t> Tile<'t> {
         cols: usize,
     ) -> Self {
         let rows = Rows::Steps(data.len().checked_div(step).unwrap_or(0), step);
-        Tile { batch, first_row, first_col, rows, out: data.as_mut_ptr(), cols: cols.min(step) }
+        Tile { batch, first_row, first_col, row_step: 1, rows, out: data.as_mut_ptr(), cols: cols.min(step) }
     }
 
     /// A tile of so many rows, which are `step` floats apart.
@@ -104,10 +106,10 @@ impl<'t> Tile<'t> {
         (rows, step): (usize, usize),
         cols: usize,
     ) -> Self {
-        Tile { batch, first_row, first_col, rows: Rows::Steps(rows, step), out, cols }
+        Tile { batch, first_row, first_col, row_step: 1, rows: Rows::Steps(rows, step), out, cols }
     }
 
-    /// Shows a closure so many rows at equal distances: one by one if they may overlap.
+    /// Shows a closure so many rows, each `row_step` behind the one before, at equal distances: one by one if they may overlap.
     ///
     /// # Safety
     /// The columns of all rows are inside a result that is borrowed.
@@ -116,14 +118,15 @@ impl<'t> Tile<'t> {
         batch: [usize; 2],
         (first_row, first_col): (usize, usize),
         out: *mut f32,
-        (rows, step): (usize, usize),
+        (rows, row_step, step): (usize, usize, usize),
         cols: usize,
     ) {
         let together = if step >= cols { rows.max(1) } else { 1 };
         for row in (0..rows).step_by(together) {
-            let (place, out) = ((first_row + row, first_col), out.wrapping_add(row * step));
+            let (place, out) = ((first_row + row * row_step, first_col), out.wrapping_add(row * step));
             // SAFETY: promised by the caller; no two of these rows overlap.
-            then(unsafe { Tile::in_steps(batch, place, out, (together, step), cols) });
+            let tile = unsafe { Tile::in_steps(batch, place, out, (together, step), cols) };
+            then(Tile { row_step, ..tile });
         }
     }
 
@@ -160,11 +163,11 @@ impl<'t> Tile<'t> {
     /// The rows: (flattened output row, its columns from `first_col` on).
     #[inline(always)]
     pub fn rows(&mut self) -> impl Iterator<Item = (usize, &mut [f32])> {
-        let (first, cols, out, rows) = (self.first_row, self.cols, self.out, self.rows);
+        let (first, step, cols, out, rows) = (self.first_row, self.row_step, self.cols, self.out, self.rows);
         (0..rows.count()).map(move |i| {
             // SAFETY: inside what the tile borrows, as promised or checked when it was made; rows do not overlap and
             // are visited once while the tile is borrowed.
-            (first + i, unsafe { core::slice::from_raw_parts_mut(out.add(rows.start(i)), cols) })
+            (first + i * step, unsafe { core::slice::from_raw_parts_mut(out.add(rows.start(i)), cols) })
         })
     }
 }

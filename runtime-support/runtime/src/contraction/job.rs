@@ -170,7 +170,7 @@ impl<'a> Job<'a> {
     pub unsafe fn show(&self, then: Then<'_>, (first_row, first_col): (usize, usize), results: &Results, rows: usize) {
         let (place, step) = ((first_row, first_col), results.out_step);
         // SAFETY: promised by the caller.
-        unsafe { Tile::show(then, self.batch, place, results.out, (rows, step), results.cols) };
+        unsafe { Tile::show(then, self.batch, place, results.out, (rows, 1, step), results.cols) };
     }
 
     /// Bias, residual, old output and clamp on one row of the buffer.

@@ -39,6 +39,12 @@ struct Run<'a> {
     /// Transformed data and sums.
     data: *mut f32,
     sums: *mut f32,
+    /// Pixels by which the window moves, pieces of it along both axes, and taps between these.
+    stride: usize,
+    pieces: [usize; 2],
+    apart: usize,
+    /// From a pixel of the data to the next one along both axes.
+    pixel: [isize; 2],
     /// Pixels along both axes that taps are apart: as many images of such pixels, one behind the other.
     gaps: [usize; 2],
     /// Tiles along both axes of one of these images, and of all.
@@ -117,7 +123,7 @@ impl<'a> Run<'a> {
     fn new(shape: &'a Winograd, cx: Cx<'a>, batch: usize, shared: &Shared<'_>, data: *mut f32) -> Self {
         let (c, lines, gaps) = (&shape.product, shape.lines(), [shape.gap(0), shape.gap(1)]);
         let own = |i: usize| ceil_div_usize(ceil_div_usize(lines[i].extent, gaps[i]), shape.tile()[i]);
-        let own_tiles = [own(0), own(1)];
+        let (own_tiles, stride) = ([own(0), own(1)], shape.stride());
         let inner = c.batches[1].extent;
         let batch = [floor_div_usize(batch, inner), floor_mod_usize(batch, inner)];
         let job = Job::new(c, batch, shared.a, shared.w, shared.out, &shared.epilogue);
@@ -137,10 +143,14 @@ impl<'a> Run<'a> {
             most: packed_kernels::most_rows(sets),
             data,
             sums: sums_behind(shape, data),
+            stride,
+            pieces: shape.pieces(),
+            apart: shape.apart(),
+            pixel: [0, 1].map(|i| if stride > 1 { c.taps[2 + i].a } else { lines[i].a }),
             gaps,
             own_tiles,
             tiles: [0, 1].map(|i| own_tiles[i].saturating_mul(gaps[i].min(lines[i].extent))),
-            valid: [0, 1].map(|i| valid(c, lines[i], 2 + i as u8, (shape.stride(), gaps[i]))),
+            valid: [0, 1].map(|i| valid(c, lines[i], 2 + i as u8, (stride, gaps[i]))),
             slices: 0..1,
         }
     }
@@ -276,14 +286,15 @@ impl<'a> Run<'a> {
 
     /// Transforms the data of a tile for every piece of the window.
     fn pieces(&self, place: &Place, to: *mut f32, step: usize) {
-        let (shape, channels, pieces) = (self.shape, self.shape.product.depth, self.shape.pieces());
-        let written = if shape.has_pieces() { padded(channels) } else { channels };
-        for piece in 0..pieces[0] * pieces[1] {
-            let start =
-                [floor_div_usize(piece, pieces[1]), floor_mod_usize(piece, pieces[1])].map(|i| i * shape.apart());
-            let to = to.wrapping_add(piece * ceil_div_usize(channels, LINE) * step);
-            let (pixels, plane) = (self.pixels(place, start), shape.data_plane());
-            self.cx.dispatch(Data { size: shape.size(), pixels: &pixels, channels, written, to, step, plane });
+        let (shape, channels, [lines, across]) = (self.shape, self.shape.product.depth, self.pieces);
+        let (size, written) = (shape.size(), if shape.has_pieces() { padded(channels) } else { channels });
+        let (mut to, plane) = (to, shape.data_plane());
+        for y in 0..lines {
+            for x in 0..across {
+                let pixels = self.pixels(place, size, [y * self.apart, x * self.apart]);
+                self.cx.dispatch(Data { size, pixels: &pixels, channels, written, to, step, plane });
+                to = to.wrapping_add(ceil_div_usize(channels, LINE) * step);
+            }
         }
     }
 
@@ -469,21 +480,17 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Shows the closure the pixels of a tile where they lie, line by line, or one by one if they are apart.
+    /// Shows the closure the pixels of a tile where they lie, line by line.
     ///
     /// # Safety
     /// They are inside the result, which is borrowed.
     unsafe fn show(&self, then: Then<'_>, finish: &Finish, (first_row, column): (usize, usize)) {
         let (width, [lines, pixels], [line, step]) = (self.shape.lines()[1].extent, finish.size, finish.out_step);
         let [gap_y, gap_x] = self.gaps;
-        let (parts, pixels) = if gap_x > 1 { (pixels, 1) } else { (1, pixels) };
         for y in 0..lines {
-            for x in 0..parts {
-                let place = (first_row + y * gap_y * width + x * gap_x, column);
-                let out = finish.out.wrapping_add(y * line + x * step);
-                // SAFETY: promised by the caller.
-                unsafe { Tile::show(then, self.batch, place, out, (pixels, step), finish.cols) };
-            }
+            let (place, out) = ((first_row + y * gap_y * width, column), finish.out.wrapping_add(y * line));
+            // SAFETY: promised by the caller.
+            unsafe { Tile::show(then, self.batch, place, out, (pixels, gap_x, step), finish.cols) };
         }
     }
 }

@@ -43,16 +43,15 @@ impl Run<'_> {
     }
 
     /// The input pixels under a tile, from its first one, or this one of them, on, as far apart as the window moves.
-    pub(super) fn pixels(&self, place: &Place, start: [usize; 2]) -> Pixels {
-        let size = self.shape.size();
+    pub(super) fn pixels(&self, place: &Place, size: [usize; 2], start: [usize; 2]) -> Pixels {
         let [y, x] = [0, 1].map(|axis| self.along(axis, place.first[axis], start[axis]));
         let mut pixels = PADDING;
-        for (line, y) in blocks_mut(&mut pixels, size[1]).zip(y).take(size[0]) {
+        for (line, y) in blocks_mut(&mut pixels, size[1]).zip(&y).take(size[0]) {
             let Some(y) = y else { continue };
-            let start = self.a.wrapping_offset(place.a.wrapping_add(y));
-            for (pixel, x) in line.iter_mut().zip(x) {
+            let start = self.a.wrapping_offset(place.a.wrapping_add(*y));
+            for (pixel, x) in line.iter_mut().zip(&x) {
                 if let Some(x) = x {
-                    *pixel = (start.wrapping_offset(x), usize::MAX);
+                    *pixel = (start.wrapping_offset(*x), usize::MAX);
                 }
             }
         }
@@ -66,8 +65,7 @@ impl Run<'_> {
 
     /// Offsets of a tile's lines, or of its pixels in one, but those in the padding.
     fn along(&self, axis: usize, first: usize, start: usize) -> [Option<isize>; 6] {
-        let (stride, gap, (begin, end)) = (self.shape.stride(), self.gaps[axis], self.valid[axis]);
-        let pixel = if stride > 1 { self.shape.product.taps[2 + axis].a } else { self.shape.lines()[axis].a };
+        let (stride, gap, (begin, end), pixel) = (self.stride, self.gaps[axis], self.valid[axis], self.pixel[axis]);
         let (first, apart) = (first * stride, stride.saturating_mul(gap));
         let mut at = first.saturating_add(start.saturating_mul(gap));
         let mut offsets = [None; 6];
