@@ -71,6 +71,7 @@ impl KernelKind {
         match self {
             KernelKind::Contraction { method: Method::Winograd(Winograd { tile: 2, .. }), .. } => "winograd-2",
             KernelKind::Contraction { method: Method::Winograd(Winograd { tile: 3, .. }), .. } => "winograd-3",
+            KernelKind::Contraction { method: Method::Winograd(Winograd { tile: 5, .. }), .. } => "winograd-5",
             KernelKind::Contraction { method: Method::Winograd(_), .. } => "winograd-4",
             KernelKind::Contraction { method: Method::PackedRows { .. }, .. } => "packed contraction",
             KernelKind::Contraction { method: Method::Strassen { .. }, .. } => "strassen",

@@ -62,7 +62,7 @@ pub struct Winograd {
     /// For convolutions of volumes; without them, tap axis 1 has one index.
     pub slices: Option<Slices>,
     /// Output pixels of a tile along each axis: 4 for windows, or pieces of one, whose longer axis has 3 pixels (or 2, but for a line),
-    /// 2 for 5, 3 for 4, and for 2, but for a line. It says how large the pieces of a window of more than 5 pixels are.
+    /// 2 for 5, 3 for 4, and for 2, or 5 for 2 in a line. It says how large the pieces of a window of more than 5 pixels are.
     pub tile: usize,
     /// Tiles that are multiplied at once, in every slice of a block of them.
     pub block: usize,
@@ -248,6 +248,7 @@ impl Winograd {
         let has_tile = match (self.stride(), self.tile, self.window()) {
             (1, 4, 3) | (1, 3, 4) | (1, 2, 5) | (1, 3 | 4, 6..) | (2, 4, 5 | 6) | (2, 3, 7 | 8) => true,
             (1, 3, 2) | (1, 2, 3) | (2, 3, 4) | (2, 2, 5 | 6) => !is_line,
+            (1, 5, 2) | (2, 5, 4) => is_line,
             _ => false,
         };
         let has_axes = if is_line { y == Bound::NO_AXIS } else { y.wrapping_add(1) == x };

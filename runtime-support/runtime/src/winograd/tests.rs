@@ -19,8 +19,9 @@ struct Case {
 }
 
 /// Stride, pixels of a tile and of the window along an axis.
-const KINDS: [(usize, usize, usize); 18] = [
+const KINDS: [(usize, usize, usize); 20] = [
     (1, 3, 2),
+    (1, 5, 2),
     (1, 2, 3),
     (1, 4, 3),
     (1, 2, 5),
@@ -32,6 +33,7 @@ const KINDS: [(usize, usize, usize); 18] = [
     (1, 4, 9),
     (1, 3, 11),
     (2, 3, 4),
+    (2, 5, 4),
     (2, 2, 5),
     (2, 4, 5),
     (2, 2, 6),
@@ -51,10 +53,11 @@ fn random(r: &mut Random) -> Case {
     let (fewer, shape) = (2 + r.below(window - 1), r.below(6));
     let height = match shape {
         0 | 1 if is_line => 1,
+        _ if tile == 5 => 1,
         2 => fewer,
         _ => window,
     };
-    let across = if shape == 3 { fewer } else { window };
+    let across = if shape == 3 && tile < 5 { fewer } else { window };
     let pad = [r.below(height), r.below(across)];
     let more = if stride == 2 { 12 } else { 17_usize.saturating_sub(2 * window).max(3) };
     // Pixels between taps, and all that a window covers.
@@ -242,8 +245,8 @@ fn errors_are_as_documented() {
             (1, 2, 3) | (2, 2, _) | (2, 3, 4) => 2e-6,
             (stride, ..) => 2e-5 * stride as f64,
         };
-        // Larger ones are lines in all models.
-        let height = if window > 8 { 1 } else { window };
+        // Larger ones are lines in all models, and those of five pixels of a tile anywhere.
+        let height = if window > 8 || tile == 5 { 1 } else { window };
         let width = (size - 1) * stride + window;
         let (line, pixel) = ((width * depth) as isize, depth as isize);
         let row = |a: isize, out| RowAxis { extent: size, a: a * stride as isize, out, residual: out };

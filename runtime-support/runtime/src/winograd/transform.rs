@@ -46,7 +46,7 @@ fn pixels_of_4<S: Simd, const T: usize>(s: S, m: [S::F32; 4]) -> [S::F32; T] {
     pixels
 }
 
-/// Two, three or four pixels of a window of five, four or three from sums at six points.
+/// Two to five pixels of a window of five to two from sums at six points.
 #[inline(always)]
 fn pixels_of_6<S: Simd, const T: usize>(s: S, m: [S::F32; 6]) -> [S::F32; T] {
     let (a, b, e, g) = (s.add(m[1], m[2]), s.sub(m[1], m[2]), s.add(m[3], m[4]), s.sub(m[3], m[4]));
@@ -226,6 +226,7 @@ impl WithSimd for Sums<'_> {
                 (_, [4, _]) => self.of_4::<S, 3>(s),
                 ([1, 2], _) => self.of_6::<S, 2, true>(s),
                 ([1, 3], _) => self.of_6::<S, 3, true>(s),
+                ([1, 5], _) => self.of_6::<S, 5, true>(s),
                 ([1, _], _) => self.of_6::<S, 4, true>(s),
                 ([_, 2], _) => self.of_6::<S, 2, false>(s),
                 ([_, 3], _) => self.of_6::<S, 3, false>(s),

@@ -17,7 +17,7 @@ use std::ops::RangeInclusive;
 
 /// Taps of a window along its longer axis, of a line, and of either that moves two pixels at a time.
 const WINDOWS: RangeInclusive<i64> = 2..=8;
-const LINES: RangeInclusive<i64> = 3..=17;
+const LINES: RangeInclusive<i64> = 2..=17;
 const STRIDED: RangeInclusive<i64> = 4..=8;
 /// Most elements that taps of a dilated window are apart.
 const LARGEST_GAP: i64 = 1 << 16;
