@@ -129,9 +129,9 @@ pub(super) fn contraction(
     Some((program.add_constant(&name, f32_tensor(elements)), winograd))
 }
 
-/// The form that the kernel takes: constant weights, two tap axes of the extent of a window that slide without gaps, one or two pixels at a
-/// time, along the last two row axes, before them at most one, but not before windows in pieces, that slides along slices, and constant
-/// sizes but for those of the image.
+/// The form that the kernel takes: constant weights, two tap axes of the extent of a window, or one of a line, that slide along the last row
+/// axes, one pixel at a time, with gaps or without, or two without; before them at most one, but not before windows in pieces, that slides along
+/// slices; and constant sizes but for those of the image.
 pub(super) fn form(program: &Program, kernel: &Kernel, d: &Description) -> Option<Form> {
     let KernelKind::Contraction { weights, .. } = &kernel.kind else { return None };
     program.buffer(kernel.buffer_of(*weights)?).constant()?;
@@ -243,8 +243,8 @@ fn gap(d: &Description, row: usize, tap: usize, stride: i64) -> Option<i64> {
     let whole = |bound: &WindowBound| {
         (bound.row, bound.tap, bound.stride, bound.dilation) == (Some(row), Some(tap), stride, gap)
     };
-    let slides = taps.clone() * stride == moves.clone() * gap && (1..=LARGEST_GAP).contains(&gap);
-    (slides && (stride == 1 || gap == 1) && d.bounds.iter().filter(own).all(whole)).then_some(gap)
+    let can = (1..=LARGEST_GAP).contains(&gap) && (stride == 1 || gap == 1);
+    (can && taps.clone() * stride == moves.clone() * gap && d.bounds.iter().filter(own).all(whole)).then_some(gap)
 }
 
 impl Form {
