@@ -247,6 +247,16 @@ mod tests {
         assert_eq!((seven.positions(3), seven.data_depth(3)), (6, 2 * 128));
     }
 
+    /// A byte of large tiles saves more time than one of small ones, but there are not enough.
+    #[test]
+    fn memory_that_is_left_goes_to_smaller_tiles() {
+        let five = Form { window: [5, 5], stride: 2, ..square(32, 68, 68) };
+        let saved = |tile: i64| (five.time(None, 0.06) - five.time(Some(tile), 0.06)) / five.growth(tile) as f64;
+        assert!(0.0 < saved(2) && saved(2) < saved(4));
+        assert_eq!(within(five.growth(2), 0.06, &[Some(&five)]), [Some(2)]);
+        assert_eq!(within(five.growth(4), 0.06, &[Some(&five)]), [Some(4)]);
+    }
+
     #[test]
     fn memory_goes_where_a_byte_saves_most_time() {
         let (wide, deep) = (square(112, 32, 32), square(14, 512, 512));
