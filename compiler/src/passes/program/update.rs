@@ -55,7 +55,7 @@ fn residual_of(program: &Program, step: &Step) -> Option<Update> {
 /// Whether the residual is read when a sum is complete, and nothing is written before.
 fn adds_last(program: &Program, kernel: &Kernel) -> bool {
     match &kernel.kind {
-        KernelKind::Contraction { method: Method::PackedRows { .. }, .. } => {
+        KernelKind::Contraction { method: Method::PackedRows { .. } | Method::Strassen { .. }, .. } => {
             let k = kernel.describe(program).and_then(|description| {
                 let taps = description.taps.iter().map(|axis| axis.extent.clone());
                 product(&taps.chain(description.depth.map(|axis| axis.extent)).collect::<Vec<Dim>>()).as_usize()

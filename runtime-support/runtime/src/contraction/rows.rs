@@ -9,8 +9,9 @@ use super::table::{Row, step};
 use crate::math::{ceil_div_usize, floor_div_usize, floor_mod_usize};
 use core::ops::Range;
 
-/// Most products that are packed at once: a panel of weights for them and several tiles share the second-level cache.
-const MOST: usize = 768;
+/// Most products that are packed at once: a panel of 48 columns of weights for them fills half of the second-level cache. Rows come
+/// from the outer cache then, which takes less time than sums that wait in the result between passes.
+const MOST: usize = 3072;
 
 /// Products of one pass over k of them: passes of equal length, whole chunks.
 pub(super) const fn pass(k: usize) -> usize {

@@ -107,7 +107,27 @@ impl Contraction {
 
     /// As [`Contraction::run`] with working memory, by Strassen's algorithm: seven eighths of the products, and other roundings.
     /// Weights must be finite, and of about the same size in all columns.
+    ///
+    /// Where vectors are computed whole, the sums of quarters take as long as the products that they save, and with two threads
+    /// longer: plain sums then.
     pub fn run_strassen(
+        &self,
+        cx: Cx<'_>,
+        a: Src<'_, f32>,
+        w: &[f32],
+        scratch: &mut [f32],
+        out: Dst<'_, f32>,
+        epilogue: Epilogue<'_>,
+    ) {
+        if cx.isa().is_halved() {
+            self.run_halves(cx, a, w, scratch, out, epilogue);
+        } else {
+            self.run_packed(cx, a, w, scratch, out, epilogue);
+        }
+    }
+
+    /// As [`Contraction::run_strassen`], however vectors are computed.
+    fn run_halves(
         &self,
         cx: Cx<'_>,
         a: Src<'_, f32>,

@@ -41,7 +41,7 @@ fn halves_make_the_same_products() {
             };
             let run = |cx: Cx<'_>, a: &[f32], from: &[f32], epilogue| {
                 let (mut out, mut scratch) = (from.to_vec(), vec![f32::NAN; c.strassen_len()]);
-                c.run_strassen(cx, a.src(), &packed, &mut scratch, Dst::from_slice(&mut out), epilogue);
+                c.run_halves(cx, a.src(), &packed, &mut scratch, Dst::from_slice(&mut out), epilogue);
                 out
             };
             let mut want = vec![7.0; m * cols];
@@ -56,6 +56,10 @@ fn halves_make_the_same_products() {
             for (got, want) in out.iter().zip(&want) {
                 assert!((got - want).abs() < 2e-6 * k as f32, "{got} {want} case {case} {:?}", cx.isa());
             }
+            let (mut chosen, mut scratch) = (vec![f32::NAN; m * cols], vec![f32::NAN; c.strassen_len()]);
+            c.run_strassen(cx, a.src(), &packed, &mut scratch, Dst::from_slice(&mut chosen), epilogue);
+            let pays = cx.isa().is_halved();
+            assert!(chosen == *if pays { &out } else { &want }, "where halves pay, case {case} {:?}", cx.isa());
             let update = Epilogue { residual: None, accumulate: true, ..epilogue };
             assert!(run(cx, &a, &residual, update) == out, "in place, case {case} {:?}", cx.isa());
             #[cfg(feature = "threads")]
@@ -127,7 +131,7 @@ fn errors_are_small_multiples_of_those_of_plain_sums() {
             let (mut plain, mut halves) = (vec![0.0; m * cols], vec![0.0; m * cols]);
             let mut scratch = vec![0.0; c.strassen_len()];
             c.run(cx, a[..].src(), &packed, Dst::from_slice(&mut plain), Epilogue::NONE);
-            c.run_strassen(cx, a[..].src(), &packed, &mut scratch, Dst::from_slice(&mut halves), Epilogue::NONE);
+            c.run_halves(cx, a[..].src(), &packed, &mut scratch, Dst::from_slice(&mut halves), Epilogue::NONE);
             let errors = [error(&plain), error(&halves)];
             std::println!("{k} products, {:?}: plain sums {:.1e}, halves {:.1e}", cx.isa(), errors[0], errors[1]);
             assert!(errors[1] < 4.0 * errors[0] && errors[1] < 1e-5, "{errors:?} {k} {:?}", cx.isa());
