@@ -196,6 +196,8 @@ LAYERS = {
     "depthwise_of_colours_strided": ((1, 3, 112, 112), two_depthwise(3, (5, 5), (3, 3), stride=2)),
     "depthwise_of_five_dilated": ((2, 5, 64, 64), two_depthwise(5, (3, 3), (3, 3), dilation=2)),
     "depthwise_of_three_signals": ((4, 3, 500), two_depthwise(3, (9,), (31,), stride=2)),
+    "depthwise_of_six_strided": ((8, 6, 12, 12), lambda x: grouped(x, 6, 1, 1, 7, 7, stride=2)),
+    "depthwise_of_54_strided": ((1, 54, 40, 40), lambda x: grouped(x, 54, 1, 1, 7, 7, stride=2)),
     "depthwise_7": ((1, 96, 56, 56), lambda x: grouped(x, 96, 1, 1, 7, 7)),
     "depthwise_11": ((1, 128, 32, 32), lambda x: grouped(x, 128, 1, 1, 11, 11)),
     "depthwise_13": ((1, 256, 16, 16), lambda x: grouped(x, 256, 1, 1, 13, 13)),

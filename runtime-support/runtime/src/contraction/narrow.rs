@@ -25,6 +25,8 @@ use core::ptr::{null, null_mut};
 /// whether they do.
 const COLUMNS: usize = 12;
 const WORK: usize = 16 * 1024;
+/// Eighths of a whole.
+const WHOLE: usize = 8;
 /// Fewest channels: a copy of fewer would be gaps.
 const LEAST_DEPTH: usize = 8;
 /// Most rows of a window: those of volumes are many.
@@ -107,13 +109,13 @@ impl Narrow {
         let (by_parts, at_once) = (of(&set.whole, 1), of(&set.whole, taps));
         // Of every second pixel, twice as many are copied.
         let copy = |kernel: &Tiling| copies((outputs, kernel.outputs), &lines, c);
-        let tiles = tiles(outputs, c.depth, set.quarters);
+        let tiles = tiles(outputs, c.depth, set.of_tiles);
         let least = at_once.map_or(tiles, |(time, _)| time);
         let columns = by_parts.filter(|(time, kernel)| lines.stride == 1 || time + copy(kernel) < least).or(at_once);
-        let columns = columns.filter(|(time, kernel)| set.quarters == 4 || time + copy(kernel) < tiles);
+        let columns = columns.filter(|(time, kernel)| set.of_tiles == WHOLE || time + copy(kernel) < tiles);
         // Tiles of rows take a vector for every output, or several, and a quarter of it for their addresses.
         let (time, columns) =
-            columns.map_or((outputs.saturating_mul(set.tile) / 8, None), |(time, kernel)| (time, Some(kernel)));
+            columns.map_or((outputs.saturating_mul(set.tile) / WHOLE, None), |(time, kernel)| (time, Some(kernel)));
         let (stride, depth) = (lines.stride, c.depth);
         let (new, rows) = (lines.new_rows(c), lines.rows(c));
         let shape = Shape { cols: c.cols, outputs, stride, taps, new, rows, window, span, depth };
@@ -241,15 +243,15 @@ fn copies((outputs, rows): (usize, usize), lines: &Lines, c: &Contraction) -> us
     ceil_div_usize(outputs, rows).saturating_mul(ceil_div_usize(pixels.saturating_mul(3), products.max(1)))
 }
 
-/// What tiles of the rows of a line take, with the addresses of rows; a product takes so many quarters of a vector's.
-fn tiles(outputs: usize, depth: usize, quarters: usize) -> usize {
+/// What tiles of the rows of a line take, with the addresses of rows; a product takes so many eighths of a vector's.
+fn tiles(outputs: usize, depth: usize, eighths: usize) -> usize {
     let tiles = ceil_div_usize(outputs, MOST_ROWS);
     // Tiles of whole vectors end with the line, and sums of fewer rows wait for each other.
-    let (rows, address) = match quarters {
-        4 => (ceil_div_usize(outputs, tiles.max(1)).max(8).saturating_mul(tiles), 48),
+    let (rows, address) = match eighths {
+        WHOLE => (ceil_div_usize(outputs, tiles.max(1)).max(8).saturating_mul(tiles), 48),
         _ => (outputs, 16),
     };
-    (rows.saturating_mul(quarters) / 4).saturating_add(ceil_div_usize(rows.saturating_mul(address), depth))
+    (rows.saturating_mul(eighths) / WHOLE).saturating_add(ceil_div_usize(rows.saturating_mul(address), depth))
 }
 
 /// Lines in blocks of so many, which divide those of a table; from the last one on if they go back.

@@ -10,6 +10,9 @@
     allow(dead_code, unused_macros)
 )]
 
+#[cfg(all(feature = "vectors", target_arch = "x86_64", target_feature = "sse2"))]
+mod pairs;
+
 use super::fold::{FoldKernel, WINDOW, first_of_group};
 use super::kernel::LINE;
 use super::line::TapAt;
@@ -113,8 +116,9 @@ type Kernels = [&'static [(usize, NarrowKernel)]; 2];
 pub(super) struct NarrowSet {
     /// Whether they gain with any weights: tiles of rows have no more vectors than these.
     pub beats_tiles: bool,
-    /// Quarters of the time of a product of vectors of [`LINE`] lanes that one takes.
-    pub quarters: usize,
+    /// Eighths of the time of a product of vectors of [`LINE`] lanes that one takes, and one of tiles of rows.
+    pub eighths: usize,
+    pub of_tiles: usize,
     /// Eighths of that time, of a product of whole vectors, which tiles of rows take for an output.
     pub tile: usize,
     /// Of all products.
@@ -137,7 +141,7 @@ impl NarrowSet {
         // Sums of fewer outputs than this wait for each other; weights are loaded once for all.
         let time = |rows: usize| {
             let vectors = rows.max(8) + 1;
-            ceil_div_usize(ceil_div_usize(outputs, rows).saturating_mul(vectors).saturating_mul(self.quarters), 4)
+            ceil_div_usize(ceil_div_usize(outputs, rows).saturating_mul(vectors).saturating_mul(self.eighths), 8)
         };
         let fitting = kernels.get(stride.checked_sub(1)?)?.iter().filter(|(rows, _)| *rows <= outputs && fits(*rows));
         let tiling = |(outputs, kernel): &(usize, NarrowKernel)| Tiling {
@@ -379,17 +383,15 @@ unsafe fn groups<S: Simd, const STRIDE: usize, const MR: usize, const ONE: bool>
 /// Instantiates `outputs`, and `grouped` for each stride: those of more outputs would keep pixels on the stack.
 macro_rules! kernels {
     (
-        $name:ident, $token:expr, $beats_tiles:literal, $quarters:literal, $tile:literal, $attribute:meta,
+        $name:ident, $token:expr, $beats_tiles:literal, $eighths:literal, $tile:literal, $attribute:meta,
         whole: $($rows:literal)*; groups: $($one:literal)*, of every second pixel: $($two:literal)*
     ) => {
         static $name: NarrowSet = NarrowSet {
             beats_tiles: $beats_tiles,
-            quarters: $quarters,
+            eighths: $eighths,
+            of_tiles: $eighths,
             tile: $tile,
-            whole: [
-                &[$(($rows, kernels!(@one outputs, $token, 1, $rows, $attribute))),*],
-                &[$(($rows, kernels!(@one outputs, $token, 2, $rows, $attribute))),*],
-            ],
+            whole: kernels!(@whole outputs, $token, $attribute, $($rows)*),
             groups: [
                 &[$(($one, kernels!(@one grouped, $token, 1, $one, $attribute))),*],
                 &[$(($two, kernels!(@one grouped, $token, 2, $two, $attribute))),*],
@@ -416,13 +418,22 @@ macro_rules! kernels {
             },
         };
     };
-    (@one $function:ident, $token:expr, $stride:literal, $rows:literal, $attribute:meta) => {{
+    (@whole $function:path, $token:expr, $attribute:meta, $($rows:literal)*) => {
+        [
+            &[$(($rows, kernels!(@one $function, $token, 1, $rows, $attribute))),*],
+            &[$(($rows, kernels!(@one $function, $token, 2, $rows, $attribute))),*],
+        ]
+    };
+    (@one $function:path, $token:expr, $stride:literal, $rows:literal, $attribute:meta) => {{
         /// # Safety
         /// As [`NarrowKernel`].
         #[$attribute]
         unsafe fn kernel(args: &NarrowArgs<'_>, lines: &[*const f32]) {
             // SAFETY: promised by the caller; this function has the target features.
-            unsafe { $function::<_, $stride, $rows>($token, args, lines) }
+            unsafe {
+                use $function as function;
+                function::<_, $stride, $rows>($token, args, lines)
+            }
         }
         kernel
     }};
@@ -435,21 +446,29 @@ mod x86 {
     use crate::isa::{avx2::Avx2, avx512::Avx512};
 
     kernels!(
-        AVX512, Avx512::new(), true, 4, 10, target_feature(enable = "avx512f,avx512vl,avx512bw,avx512dq,fma,avx2"),
+        AVX512, Avx512::new(), true, 8, 10, target_feature(enable = "avx512f,avx512vl,avx512bw,avx512dq,fma,avx2"),
         whole: 28 24 22 20 18 16 14 13 12 10 8 7 4; groups: 10 8 7 4, of every second pixel: 8 7 4
     );
 
     // Vectors of half the length take as long or, where the processor divides long ones, half as long.
     kernels!(
-        AVX512_8, Avx2::new(), true, 3, 8, target_feature(enable = "avx512f,avx512vl,avx512bw,avx512dq,fma,avx2"),
+        AVX512_8, Avx2::new(), true, 6, 8, target_feature(enable = "avx512f,avx512vl,avx512bw,avx512dq,fma,avx2"),
         whole: 16 14 13 12 10 8 7 4; groups:, of every second pixel:
     );
 
-    /// The same where shorter vectors take as long.
-    static AVX512_8_WHOLE: NarrowSet = NarrowSet { quarters: 4, tile: 10, ..AVX512_8 };
+    /// Where shorter vectors take as long, two products at a time.
+    static AVX512_PAIRS: NarrowSet = NarrowSet {
+        eighths: 5,
+        whole: kernels!(
+            @whole pairs::outputs, Avx512::new(), target_feature(enable = "avx512f,avx512vl,avx512bw,avx512dq,fma,avx2"),
+            24 20 16 14 12 10 8 7 4
+        ),
+        groups: [&[], &[]],
+        ..AVX512
+    };
 
     kernels!(
-        AVX2, Avx2::new(), false, 4, 18, target_feature(enable = "avx2,fma"),
+        AVX2, Avx2::new(), false, 8, 18, target_feature(enable = "avx2,fma"),
         whole: 10 7 4; groups: 7 8 4, of every second pixel: 7 8 4
     );
 
@@ -458,8 +477,8 @@ mod x86 {
 
     pub(super) fn of(isa: Isa, cols: usize) -> Option<&'static NarrowSet> {
         match isa {
-            Isa::Avx512 if cols <= 8 && isa.is_halved() => Some(&AVX512_8),
-            Isa::Avx512 if cols <= 8 => Some(&AVX512_8_WHOLE),
+            Isa::Avx512 if cols <= pairs::COLUMNS && isa.is_halved() => Some(&AVX512_8),
+            Isa::Avx512 if cols <= pairs::COLUMNS => Some(&AVX512_PAIRS),
             Isa::Avx512 => Some(&AVX512),
             Isa::Avx2 if cols <= 8 => Some(&AVX2_8),
             Isa::Avx2 => Some(&AVX2),

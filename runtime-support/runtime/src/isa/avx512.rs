@@ -119,6 +119,12 @@ unsafe impl Simd for Avx512 {
     }
 
     #[inline(always)]
+    unsafe fn splat_two(self, p: *const f32) -> Self::F32 {
+        // SAFETY: the token proves the instruction set; the caller promises the memory.
+        unsafe { _mm512_castpd_ps(_mm512_set1_pd(p.cast::<f64>().read_unaligned())) }
+    }
+
+    #[inline(always)]
     unsafe fn load_f16(self, p: *const u16) -> Self::F32 {
         // SAFETY: the token proves the instruction set; the caller promises the memory.
         unsafe { _mm512_cvtph_ps(_mm256_loadu_si256(p.cast())) }

@@ -147,6 +147,16 @@ pub unsafe trait Simd: Copy {
 
     // f32
     memory! { F32 f32: splat load store load_partial store_partial }
+    /// Lane i is number `i % 2` from an address.
+    ///
+    /// # Safety
+    /// Two numbers there are valid to read.
+    #[inline(always)]
+    unsafe fn splat_two(self, p: *const f32) -> Self::F32 {
+        let odd = self.mask_from_bits(0xaaaa & ((1u32 << Self::LANES) - 1));
+        // SAFETY: promised by the caller.
+        unsafe { self.select(odd, self.splat(*p.add(1)), self.splat(*p)) }
+    }
     binary! {
         "a + b" add(F32 f32) = |a, b| a + b;
         "a - b" sub(F32 f32) = |a, b| a - b;

@@ -229,10 +229,10 @@ fn slices_convert_at_every_length() {
 struct Lookups;
 
 impl WithSimd for Lookups {
-    type Output = (usize, [Vec<f32>; 3]);
+    type Output = (usize, [Vec<f32>; 4]);
     #[inline(always)]
     fn run<S: Simd>(self, s: S) -> Self::Output {
-        let mut found = [(); 3].map(|()| std::vec![0.0; S::LANES]);
+        let mut found = [(); 4].map(|()| std::vec![0.0; S::LANES]);
         let table: Vec<f32> = (0..S::LANES).map(|i| i as f32).collect();
         let index: Vec<i32> = (0..S::LANES as i32).map(|i| i * 3 + 1).collect();
         // SAFETY: all are `LANES` long.
@@ -243,6 +243,7 @@ impl WithSimd for Lookups {
             let next = s.add(table, s.splat(S::LANES as f32));
             let index = s.and_i32(index, s.splat_i32(2 * S::LANES as i32 - 1));
             s.store(found[2].as_mut_ptr(), s.lookup_in_two(table, next, index));
+            s.store(found[3].as_mut_ptr(), s.splat_two([0.0, 1.0].as_ptr()));
         }
         (S::LANES, found)
     }
@@ -252,8 +253,9 @@ impl WithSimd for Lookups {
 fn lanes_are_looked_up_modulo_their_number() {
     for cx in Isa::ALL.into_iter().filter_map(Cx::with_isa) {
         let (lanes, found) = cx.dispatch(Lookups);
-        let want = [lanes, lanes.min(4), 2 * lanes]
+        let [a, b, c] = [lanes, lanes.min(4), 2 * lanes]
             .map(|few| (0..lanes).map(|i| (i / few * few + (i * 3 + 1) % few) as f32).collect::<Vec<f32>>());
+        let want = [a, b, c, (0..lanes).map(|i| (i % 2) as f32).collect()];
         assert_eq!(found, want, "{:?}", cx.isa());
     }
 }

@@ -155,6 +155,14 @@ fn same_taps(rows: &[Row]) -> Option<(&[Row], &[Row])> {
     rows.split_at_checked(other.unwrap_or(rows.len()))
 }
 
+/// The kernels for the channels behind so many, of which so many are left: the widest that these fill, or one that takes them all
+/// and `again` some of those that are done.
+fn suited<'k>(kernels: &[&'k KernelSet], done: usize, left: usize, again: bool) -> Option<&'k KernelSet> {
+    let all = kernels.iter().rev().find(|set| set.cols >= left);
+    let all = all.filter(|set| set.cols == left || again && set.cols <= left + done);
+    all.or_else(|| kernels.iter().find(|set| set.cols <= left)).copied()
+}
+
 impl<'a> Run<'a> {
     /// Calls `f` for every tap.
     fn each_tap(&self, c: &Contraction, mut f: impl FnMut(TapAt)) {
@@ -217,7 +225,9 @@ impl<'a> Run<'a> {
         let (each, all) = if together { (None, then) } else { (then, None) };
         let mut column = 0;
         while column < job.c.cols {
-            let Some(set) = kernels.iter().find(|set| set.cols <= job.c.cols - column) else { return };
+            let Some(set) = suited(kernels, column, job.c.cols - column, together) else { return };
+            // The last channels overlap those before them.
+            column = column.min(job.c.cols - set.cols);
             let kernel = match operation {
                 Operation::Depthwise => set.depthwise,
                 Operation::Max => set.max,
