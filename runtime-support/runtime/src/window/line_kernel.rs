@@ -59,7 +59,7 @@ pub(super) struct LineSet {
     pub cols: usize,
     /// By form: many outputs, few outputs.
     kernels: [[LineKernel; 2]; 6],
-    /// For any number of taps, with a stride of 1.
+    /// For any number of taps, with any stride that is less.
     long: [LineKernel; 2],
 }
 
@@ -74,7 +74,9 @@ impl LineSet {
             (2, 5) => s2k5,
             (1, 7) => s1k7,
             (1, 9) => s1k9,
-            (1, 2..) => return of_outputs(&self.long, outputs, (long_kernel::OUTPUTS, long_kernel::FEW_OUTPUTS)),
+            (1.., _) if taps > stride => {
+                return of_outputs(&self.long, outputs, (long_kernel::OUTPUTS, long_kernel::FEW_OUTPUTS));
+            }
             _ => return None,
         };
         of_outputs(kernels, outputs, (OUTPUTS, FEW_OUTPUTS))
@@ -104,7 +106,7 @@ unsafe fn line<S: Simd, const STRIDE: usize, const K: usize, const MR: usize>(s:
             match args.taps {
                 // Where there are registers enough, they hold the weights of a small window.
                 [first, second, third] if const { K == 3 && (S::LANES >= 16 || by_columns::<S>(MR)) } => {
-                    let rows = [first, second, third].map(|tap| Row::<S, K>::new(s, args, tap, at));
+                    let rows = [first, second, third].map(|tap| Row::<S, K>::new(s, args, (tap, 1), at));
                     outputs::<S, STRIDE, K, MR, 3>(s, args, at, Some(&rows));
                 }
                 _ => outputs::<S, STRIDE, K, MR, 0>(s, args, at, None),
@@ -128,14 +130,17 @@ pub(super) struct Row<S: Simd, const K: usize> {
 }
 
 impl<S: Simd, const K: usize> Row<S, K> {
+    /// From a tap on, at steps of so many.
+    ///
     /// # Safety
     /// As [`LineKernel`].
     #[inline(always)]
-    pub unsafe fn new(s: S, args: &LineArgs<'_>, tap: &TapAt, column: usize) -> Self {
+    pub unsafe fn new(s: S, args: &LineArgs<'_>, (tap, step): (&TapAt, usize), column: usize) -> Self {
+        let (first, each) = (args.w.wrapping_add(tap.index * args.w_stride + column), step.wrapping_mul(args.w_stride));
         let mut weights = [s.splat(0.0); K];
         for (t, weight) in weights.iter_mut().enumerate() {
             // SAFETY: promised by the caller.
-            *weight = unsafe { s.load(args.w.add((tap.index + t) * args.w_stride + column)) };
+            *weight = unsafe { s.load(first.wrapping_add(t.wrapping_mul(each))) };
         }
         Row { weights, pixel: args.a.wrapping_offset(tap.at).wrapping_add(column) }
     }
@@ -211,7 +216,7 @@ unsafe fn tile<S: Simd, const STRIDE: usize, const K: usize, const MR: usize, co
             }
             None => {
                 for tap in args.taps {
-                    let row = Row::<S, K>::new(s, args, tap, column);
+                    let row = Row::<S, K>::new(s, args, (tap, 1), column);
                     let pixel = row.pixel.wrapping_offset(skipped);
                     products::<S, STRIDE, K, MR, BORDER>(s, &mut acc, &row.weights, (pixel, args.pixel), inside);
                 }

@@ -1,4 +1,6 @@
 //! Micro-kernels for lines of any number of taps, in groups of which registers hold the weights.
+//!
+//! Of a stride, taps that are as far apart are a row of their own: neighbouring outputs share its pixels.
 // Register tiles are indexed by constants: iterators over several of them at once hide that.
 #![allow(clippy::needless_range_loop)]
 // Targets without vectors have none of these kernels.
@@ -32,6 +34,21 @@ struct Groups {
     larger: usize,
 }
 
+/// The taps of each phase of a stride: those of the first ones, of which there are so many, are one more.
+#[derive(Clone, Copy)]
+struct Phases {
+    first: Groups,
+    others: Groups,
+    firsts: usize,
+}
+
+impl Phases {
+    fn of(taps: usize, stride: usize) -> Self {
+        let (least, firsts) = (floor_div_usize(taps, stride), floor_mod_usize(taps, stride));
+        Phases { first: Groups::of(least + 1), others: Groups::of(least), firsts }
+    }
+}
+
 impl Groups {
     fn of(taps: usize) -> Self {
         let count = ceil_div_usize(taps, GROUP).max(1);
@@ -45,14 +62,13 @@ impl Groups {
 /// As [`super::line_kernel::LineKernel`]; the caller is compiled for the instruction set of `S`.
 #[inline(always)]
 pub(super) unsafe fn line<S: Simd, const MR: usize>(s: S, args: &LineArgs<'_>) {
-    let groups = Groups::of(args.along);
-    let mut column = 0;
+    let (phases, mut column) = (Phases::of(args.along, args.stride), 0);
     while column < args.to.cols {
         let at = column.min(args.to.cols - S::LANES);
         let mut done = 0;
         while done < args.outputs {
             // SAFETY: promised by the caller.
-            unsafe { tile::<S, MR>(s, args, (args.start + done.min(args.outputs - MR), at), groups) };
+            unsafe { tile::<S, MR>(s, args, (args.start + done.min(args.outputs - MR), at), phases) };
             done += MR;
         }
         column += S::LANES;
@@ -64,32 +80,43 @@ pub(super) unsafe fn line<S: Simd, const MR: usize>(s: S, args: &LineArgs<'_>) {
 /// # Safety
 /// As [`line`].
 #[inline(always)]
-unsafe fn tile<S: Simd, const MR: usize>(s: S, args: &LineArgs<'_>, (start, column): (usize, usize), groups: Groups) {
+unsafe fn tile<S: Simd, const MR: usize>(s: S, args: &LineArgs<'_>, (start, column): (usize, usize), phases: Phases) {
+    let skipped = start.wrapping_mul(args.stride);
     // Pixels of the tile that are not in the padding.
-    let low = args.first.wrapping_add(start as isize);
-    let (first, end) = (low.saturating_neg(), args.limit.wrapping_sub(low));
+    let low = args.first.wrapping_add(skipped as isize);
+    let (first, end) = (low.saturating_neg().max(0).unsigned_abs(), args.limit.wrapping_sub(low).max(0).unsigned_abs());
     // SAFETY: the caller promises a vector of channels at all pixels that are not in the padding, and at all outputs.
     unsafe {
         let mut ends = Ends::<S>::new(s, args, (start, column));
         let mut acc = [ends.bias; MR];
-        for tap in args.taps {
-            let mut done = 0;
-            for group in 0..groups.count {
-                let at = done as isize;
-                let pixel = (start as isize + at).wrapping_mul(args.pixel);
-                let part = TapAt { at: tap.at.wrapping_add(pixel), index: tap.index + done };
-                let inside = (first.saturating_sub(at), end.saturating_sub(at));
-                let taps = groups.least + usize::from(group < groups.larger);
-                match taps {
-                    2 => products::<S, 2, MR>(s, args, &mut acc, (&part, column), inside),
-                    3 => products::<S, 3, MR>(s, args, &mut acc, (&part, column), inside),
-                    4 => products::<S, 4, MR>(s, args, &mut acc, (&part, column), inside),
-                    5 => products::<S, 5, MR>(s, args, &mut acc, (&part, column), inside),
-                    6 => products::<S, 6, MR>(s, args, &mut acc, (&part, column), inside),
-                    7 => products::<S, 7, MR>(s, args, &mut acc, (&part, column), inside),
-                    _ => products::<S, GROUP, MR>(s, args, &mut acc, (&part, column), inside),
+        for phase in 0..args.stride {
+            // Pixels of those that are a stride apart.
+            let of = |n: usize| match args.stride {
+                1 => n as isize,
+                stride => ceil_div_usize(n.saturating_sub(phase), stride) as isize,
+            };
+            let (groups, first, end) =
+                (if phase < phases.firsts { phases.first } else { phases.others }, of(first), of(end));
+            for tap in args.taps {
+                let mut done = 0;
+                for group in 0..groups.count {
+                    let (from, at) = (phase + done * args.stride, done as isize);
+                    let pixel = ((skipped + from) as isize).wrapping_mul(args.pixel);
+                    let part = TapAt { at: tap.at.wrapping_add(pixel), index: tap.index + from };
+                    let inside = (first.saturating_sub(at), end.saturating_sub(at));
+                    let taps = groups.least + usize::from(group < groups.larger);
+                    match taps {
+                        1 => products::<S, 1, MR>(s, args, &mut acc, (&part, column), inside),
+                        2 => products::<S, 2, MR>(s, args, &mut acc, (&part, column), inside),
+                        3 => products::<S, 3, MR>(s, args, &mut acc, (&part, column), inside),
+                        4 => products::<S, 4, MR>(s, args, &mut acc, (&part, column), inside),
+                        5 => products::<S, 5, MR>(s, args, &mut acc, (&part, column), inside),
+                        6 => products::<S, 6, MR>(s, args, &mut acc, (&part, column), inside),
+                        7 => products::<S, 7, MR>(s, args, &mut acc, (&part, column), inside),
+                        _ => products::<S, GROUP, MR>(s, args, &mut acc, (&part, column), inside),
+                    }
+                    done += taps;
                 }
-                done += taps;
             }
         }
         for x in acc {
@@ -110,6 +137,7 @@ unsafe fn products<S: Simd, const K: usize, const MR: usize>(
     (part, column): (&TapAt, usize),
     inside: (isize, isize),
 ) {
+    /// Of a row of taps that are as far apart as outputs.
     const STRIDE: usize = 1;
     let pixels = (MR + K - 1) as isize;
     if inside.0 >= pixels || inside.1 <= 0 {
@@ -117,19 +145,20 @@ unsafe fn products<S: Simd, const K: usize, const MR: usize>(
     }
     let border = inside.0 > 0 || inside.1 < pixels;
     // SAFETY: promised by the caller.
-    let Row { weights, pixel } = unsafe { Row::<S, K>::new(s, args, part, column) };
+    let Row { weights, pixel } = unsafe { Row::<S, K>::new(s, args, (part, args.stride), column) };
+    let step = args.pixel.wrapping_mul(args.stride as isize);
     if border {
         pixels!(p in [0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22] {
             if inside.0 <= p as isize && (p as isize) < inside.1 {
                 // SAFETY: promised by the caller.
-                let x = unsafe { s.load(pixel.wrapping_offset(p as isize * args.pixel)) };
+                let x = unsafe { s.load(pixel.wrapping_offset(p as isize * step)) };
                 add(s, acc, x, &weights, p, STRIDE);
             }
         });
     } else {
         pixels!(p in [0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22] {
             // SAFETY: promised by the caller.
-            let x = unsafe { s.load(pixel.wrapping_offset(p as isize * args.pixel)) };
+            let x = unsafe { s.load(pixel.wrapping_offset(p as isize * step)) };
             add(s, acc, x, &weights, p, STRIDE);
         });
     }
