@@ -125,7 +125,7 @@ mod tests {
     /// The width that is found, and the folded weights.
     fn folded(isa: Isa, weights: &[f32]) -> Option<(usize, vec::Vec<f32>)> {
         Cx::with_isa(isa)?;
-        let set = narrow_kernel::of(isa, LINE)?;
+        let set = narrow_kernel::of(isa, LINE, LINE)?;
         let (taps, mut rows) = (weights.len() / (LINE * LINE), vec![f32::NAN; TAPS * WIDEST * LINE]);
         // SAFETY: the machine has the instruction set; there is room for the taps.
         let width = unsafe { (set.fold)(FoldArgs { w: weights.as_ptr(), taps, to: rows.as_mut_ptr() }) };

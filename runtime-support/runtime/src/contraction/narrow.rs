@@ -84,7 +84,7 @@ impl Table {
 impl Narrow {
     /// The convolution in lines, if it has the form and there is a kernel.
     pub fn of(c: &Contraction, w: &[f32], isa: Isa) -> Option<Self> {
-        let set = narrow_kernel::of(isa, c.cols)?;
+        let set = narrow_kernel::of(isa, c.cols, c.depth)?;
         let window = c.taps[3].extent;
         // Tiles of several vectors need not wait for their sums; what is gained there is zeros left out.
         let folds = Folded::takes(c) && Folded::suits(w);

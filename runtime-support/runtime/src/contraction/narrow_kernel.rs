@@ -11,7 +11,13 @@
 )]
 
 #[cfg(all(feature = "vectors", target_arch = "x86_64", target_feature = "sse2"))]
+mod fours;
+#[cfg(all(feature = "vectors", target_arch = "x86_64", target_feature = "sse2"))]
 mod pairs;
+#[cfg(all(feature = "vectors", target_arch = "x86_64", target_feature = "sse2"))]
+mod sets;
+#[cfg(all(test, feature = "vectors", target_arch = "x86_64", target_feature = "sse2"))]
+mod tests;
 
 use super::fold::{FoldKernel, WINDOW, first_of_group};
 use super::kernel::LINE;
@@ -380,120 +386,13 @@ unsafe fn groups<S: Simd, const STRIDE: usize, const MR: usize, const ONE: bool>
     }
 }
 
-/// Instantiates `outputs`, and `grouped` for each stride: those of more outputs would keep pixels on the stack.
-macro_rules! kernels {
-    (
-        $name:ident, $token:expr, $beats_tiles:literal, $eighths:literal, $tile:literal, $attribute:meta,
-        whole: $($rows:literal)*; groups: $($one:literal)*, of every second pixel: $($two:literal)*
-    ) => {
-        static $name: NarrowSet = NarrowSet {
-            beats_tiles: $beats_tiles,
-            eighths: $eighths,
-            of_tiles: $eighths,
-            tile: $tile,
-            whole: kernels!(@whole outputs, $token, $attribute, $($rows)*),
-            groups: [
-                &[$(($one, kernels!(@one grouped, $token, 1, $one, $attribute))),*],
-                &[$(($two, kernels!(@one grouped, $token, 2, $two, $attribute))),*],
-            ],
-            fold: {
-                /// # Safety
-                /// As [`FoldKernel`].
-                #[$attribute]
-                unsafe fn kernel(args: FoldArgs) -> usize {
-                    // SAFETY: promised by the caller; this function has the target features.
-                    unsafe { fold::fold($token, args) }
-                }
-                kernel
-            },
-            copy: {
-                /// # Safety
-                /// As [`NarrowCopy`].
-                #[$attribute]
-                unsafe fn kernel(args: &NarrowArgs<'_>, a: *const f32, pixels: usize, to: *mut f32) {
-                    // SAFETY: promised by the caller; this function has the target features.
-                    unsafe { copy($token, args, a, pixels, to) }
-                }
-                kernel
-            },
-        };
-    };
-    (@whole $function:path, $token:expr, $attribute:meta, $($rows:literal)*) => {
-        [
-            &[$(($rows, kernels!(@one $function, $token, 1, $rows, $attribute))),*],
-            &[$(($rows, kernels!(@one $function, $token, 2, $rows, $attribute))),*],
-        ]
-    };
-    (@one $function:path, $token:expr, $stride:literal, $rows:literal, $attribute:meta) => {{
-        /// # Safety
-        /// As [`NarrowKernel`].
-        #[$attribute]
-        unsafe fn kernel(args: &NarrowArgs<'_>, lines: &[*const f32]) {
-            // SAFETY: promised by the caller; this function has the target features.
-            unsafe {
-                use $function as function;
-                function::<_, $stride, $rows>($token, args, lines)
-            }
-        }
-        kernel
-    }};
-}
-
-#[cfg(all(feature = "vectors", target_arch = "x86_64", target_feature = "sse2"))]
-mod x86 {
-    use super::super::fold::{self, FoldArgs};
-    use super::*;
-    use crate::isa::{avx2::Avx2, avx512::Avx512};
-
-    kernels!(
-        AVX512, Avx512::new(), true, 8, 10, target_feature(enable = "avx512f,avx512vl,avx512bw,avx512dq,fma,avx2"),
-        whole: 28 24 22 20 18 16 14 13 12 10 8 7 4; groups: 10 8 7 4, of every second pixel: 8 7 4
-    );
-
-    // Vectors of half the length take as long or, where the processor divides long ones, half as long.
-    kernels!(
-        AVX512_8, Avx2::new(), true, 6, 8, target_feature(enable = "avx512f,avx512vl,avx512bw,avx512dq,fma,avx2"),
-        whole: 16 14 13 12 10 8 7 4; groups:, of every second pixel:
-    );
-
-    /// Where shorter vectors take as long, two products at a time.
-    static AVX512_PAIRS: NarrowSet = NarrowSet {
-        eighths: 5,
-        whole: kernels!(
-            @whole pairs::outputs, Avx512::new(), target_feature(enable = "avx512f,avx512vl,avx512bw,avx512dq,fma,avx2"),
-            24 20 16 14 12 10 8 7 4
-        ),
-        groups: [&[], &[]],
-        ..AVX512
-    };
-
-    kernels!(
-        AVX2, Avx2::new(), false, 8, 18, target_feature(enable = "avx2,fma"),
-        whole: 10 7 4; groups: 7 8 4, of every second pixel: 7 8 4
-    );
-
-    /// The same for tiles of one vector instead of two.
-    static AVX2_8: NarrowSet = NarrowSet { tile: 11, ..AVX2 };
-
-    pub(super) fn of(isa: Isa, cols: usize) -> Option<&'static NarrowSet> {
-        match isa {
-            Isa::Avx512 if cols <= pairs::COLUMNS && isa.is_halved() => Some(&AVX512_8),
-            Isa::Avx512 if cols <= pairs::COLUMNS => Some(&AVX512_PAIRS),
-            Isa::Avx512 => Some(&AVX512),
-            Isa::Avx2 if cols <= 8 => Some(&AVX2_8),
-            Isa::Avx2 => Some(&AVX2),
-            _ => None,
-        }
-    }
-}
-
-/// The kernels of an instruction set for so many columns, if it has any.
-pub(super) fn of(isa: Isa, cols: usize) -> Option<&'static NarrowSet> {
+/// The kernels of an instruction set for so many columns of so many channels, if it has any.
+pub(super) fn of(isa: Isa, cols: usize, depth: usize) -> Option<&'static NarrowSet> {
     #[cfg(all(feature = "vectors", target_arch = "x86_64", target_feature = "sse2"))]
-    return x86::of(isa, cols);
+    return sets::of(isa, cols, depth);
     #[cfg(not(all(feature = "vectors", target_arch = "x86_64", target_feature = "sse2")))]
     return {
-        let _ = (isa, cols);
+        let _ = (isa, cols, depth);
         None
     };
 }

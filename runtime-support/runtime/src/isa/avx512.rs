@@ -125,6 +125,12 @@ unsafe impl Simd for Avx512 {
     }
 
     #[inline(always)]
+    unsafe fn splat_four(self, p: *const f32) -> Self::F32 {
+        // SAFETY: the token proves the instruction set; the caller promises the memory.
+        unsafe { _mm512_broadcast_f32x4(_mm_loadu_ps(p)) }
+    }
+
+    #[inline(always)]
     unsafe fn load_f16(self, p: *const u16) -> Self::F32 {
         // SAFETY: the token proves the instruction set; the caller promises the memory.
         unsafe { _mm512_cvtph_ps(_mm256_loadu_si256(p.cast())) }

@@ -157,6 +157,9 @@ pub(super) unsafe fn fold<V, T: Copy>(n: usize, mut a: V, f: impl Fn(T, T) -> T)
     unsafe { lane(&a, 0) }
 }
 
+/// Four lanes, again and again.
+pub(super) const FOURS: [i32; 16] = [0, 1, 2, 3, 0, 1, 2, 3, 0, 1, 2, 3, 0, 1, 2, 3];
+
 /// `n` elements, zeros behind.
 ///
 /// # Safety

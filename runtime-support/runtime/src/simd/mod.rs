@@ -157,6 +157,17 @@ pub unsafe trait Simd: Copy {
         // SAFETY: promised by the caller.
         unsafe { self.select(odd, self.splat(*p.add(1)), self.splat(*p)) }
     }
+    /// Lane i is number `i % 4` from an address.
+    ///
+    /// # Safety
+    /// Four numbers there are valid to read.
+    #[inline(always)]
+    unsafe fn splat_four(self, p: *const f32) -> Self::F32 {
+        // SAFETY: promised by the caller; the vectors are `LANES` elements each.
+        unsafe {
+            self.lookup(self.load_partial(core::slice::from_raw_parts(p, 4)), self.load_i32(lanes::FOURS.as_ptr()))
+        }
+    }
     binary! {
         "a + b" add(F32 f32) = |a, b| a + b;
         "a - b" sub(F32 f32) = |a, b| a - b;

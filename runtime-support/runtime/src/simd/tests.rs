@@ -229,10 +229,10 @@ fn slices_convert_at_every_length() {
 struct Lookups;
 
 impl WithSimd for Lookups {
-    type Output = (usize, [Vec<f32>; 4]);
+    type Output = (usize, [Vec<f32>; 5]);
     #[inline(always)]
     fn run<S: Simd>(self, s: S) -> Self::Output {
-        let mut found = [(); 4].map(|()| std::vec![0.0; S::LANES]);
+        let mut found = [(); 5].map(|()| std::vec![0.0; S::LANES]);
         let table: Vec<f32> = (0..S::LANES).map(|i| i as f32).collect();
         let index: Vec<i32> = (0..S::LANES as i32).map(|i| i * 3 + 1).collect();
         // SAFETY: all are `LANES` long.
@@ -244,6 +244,7 @@ impl WithSimd for Lookups {
             let index = s.and_i32(index, s.splat_i32(2 * S::LANES as i32 - 1));
             s.store(found[2].as_mut_ptr(), s.lookup_in_two(table, next, index));
             s.store(found[3].as_mut_ptr(), s.splat_two([0.0, 1.0].as_ptr()));
+            s.store(found[4].as_mut_ptr(), s.splat_four([0.0, 1.0, 2.0, 3.0].as_ptr()));
         }
         (S::LANES, found)
     }
@@ -255,7 +256,8 @@ fn lanes_are_looked_up_modulo_their_number() {
         let (lanes, found) = cx.dispatch(Lookups);
         let [a, b, c] = [lanes, lanes.min(4), 2 * lanes]
             .map(|few| (0..lanes).map(|i| (i / few * few + (i * 3 + 1) % few) as f32).collect::<Vec<f32>>());
-        let want = [a, b, c, (0..lanes).map(|i| (i % 2) as f32).collect()];
+        let [two, four] = [2, 4].map(|n| (0..lanes).map(|i| (i % n) as f32).collect());
+        let want = [a, b, c, two, four];
         assert_eq!(found, want, "{:?}", cx.isa());
     }
 }

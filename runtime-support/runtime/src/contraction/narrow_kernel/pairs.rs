@@ -9,6 +9,17 @@ use crate::simd::Simd;
 /// Most columns.
 pub(super) const COLUMNS: usize = LINE / 2;
 
+/// Lane `2i` of column `i` of one row of weights, and lane `2i + 1` of that of another.
+pub(super) const PAIRS: [i32; LINE] = {
+    let mut pairs = [0; LINE];
+    let mut lane = 0;
+    while lane < LINE {
+        pairs[lane] = (lane / 2 + lane % 2 * LINE) as i32;
+        lane += 1;
+    }
+    pairs
+};
+
 /// MR outputs, of at most [`COLUMNS`] columns.
 ///
 /// # Safety
@@ -21,10 +32,9 @@ pub(super) unsafe fn outputs<S: Simd, const STRIDE: usize, const MR: usize>(
     lines: &[*const f32],
 ) {
     let (pixels, chunks) = ((MR - 1) * STRIDE + args.span(), ceil_div_usize(args.depth, LINE));
-    let pairs: [i32; LINE] = core::array::from_fn(|lane| (lane / 2 + lane % 2 * LINE) as i32);
     // SAFETY: promised by the caller.
     unsafe {
-        let pairs = s.load_i32(pairs.as_ptr());
+        let pairs = s.load_i32(PAIRS.as_ptr());
         let mut acc = begin::<S, MR>(s, args, 0);
         for (tap, row) in args.taps.iter().zip(lines) {
             let mut w = args.w.wrapping_add(tap.index * args.depth * LINE);
@@ -48,7 +58,7 @@ pub(super) unsafe fn outputs<S: Simd, const STRIDE: usize, const MR: usize>(
 /// # Safety
 /// Vectors have [`LINE`] lanes.
 #[inline(always)]
-unsafe fn add_pairs<S: Simd, const MR: usize>(s: S, acc: &mut [[S::F32; 1]; MR]) {
+pub(super) unsafe fn add_pairs<S: Simd, const MR: usize>(s: S, acc: &mut [[S::F32; 1]; MR]) {
     let [even, odd]: [[i32; LINE]; 2] =
         [0, 1].map(|first| core::array::from_fn(|lane| (2 * lane % LINE) as i32 + first));
     // SAFETY: promised by the caller.
@@ -109,93 +119,5 @@ unsafe fn product<S: Simd, const STRIDE: usize, const MR: usize>(
     for (i, [sums]) in acc.iter_mut().enumerate() {
         // SAFETY: promised by the caller.
         *sums = unsafe { s.mul_add(s.splat_two(from.add(i * STRIDE * LINE)), weights, *sums) };
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    extern crate std;
-    use super::super::super::line::TapAt;
-    use super::super::super::results::Results;
-    use super::super::super::tests::Random;
-    use super::*;
-    use crate::isa::Isa;
-    use crate::isa::avx512::Avx512;
-    use core::ptr::{null, null_mut};
-    use std::vec;
-    use std::vec::Vec;
-
-    const OUTPUTS: usize = 7;
-    const WINDOW: usize = 3;
-
-    /// # Safety
-    /// As [`outputs`], of every second pixel; the machine has AVX-512.
-    #[target_feature(enable = "avx512f,avx512vl,avx512bw,avx512dq,fma,avx2")]
-    unsafe fn kernel(args: &NarrowArgs<'_>, lines: &[*const f32]) {
-        // SAFETY: promised by the caller.
-        unsafe { outputs::<_, 2, OUTPUTS>(Avx512::new(), args, lines) }
-    }
-
-    /// Every number of channels and of columns; the second row of the window adds to sums of the first one, which wait.
-    #[test]
-    fn pairs_of_products_make_the_sums() {
-        if !Isa::Avx512.is_available() {
-            return;
-        }
-        let mut r = Random(0x0009_a125);
-        for (depth, cols) in (1..=35).flat_map(|depth| (1..=COLUMNS).map(move |cols| (depth, cols))) {
-            let pixels = (OUTPUTS - 1) * 2 + WINDOW;
-            let mut rows = [(); 2].map(|()| vec![0.0; ceil_div_usize(depth, LINE) * pixels * LINE]);
-            let at = |pixel: usize, channel: usize| (channel / LINE * pixels + pixel) * LINE + channel % LINE;
-            for (row, pixel) in (0..2).flat_map(|row| (0..pixels).map(move |pixel| (row, pixel))) {
-                (0..depth).for_each(|channel| rows[row][at(pixel, channel)] = r.floats(1)[0]);
-            }
-            let mut w = r.floats(2 * WINDOW * depth * LINE);
-            w.iter_mut().enumerate().filter(|(i, _)| i % LINE >= cols).for_each(|(_, w)| *w = 0.0);
-            let (mut out, mut sums) = (vec![f32::NAN; OUTPUTS * cols], vec![f32::NAN; OUTPUTS * LINE]);
-            let to = Results {
-                out: out.as_mut_ptr(),
-                out_step: cols,
-                bias: null(),
-                residual: null(),
-                residual_step: 0,
-                clamp: None,
-                cols,
-            };
-            let waiting = sums.as_mut_ptr();
-            for (row, sums) in [(null(), waiting), (waiting.cast_const(), null_mut())].into_iter().enumerate() {
-                let args = NarrowArgs {
-                    taps: &[TapAt { at: 0, index: row * WINDOW }],
-                    a: null(),
-                    pixel: 0,
-                    stride: 2,
-                    gap: 1,
-                    first: 0,
-                    limit: 0,
-                    depth,
-                    channels: (0, depth),
-                    window: WINDOW,
-                    w: w.as_ptr(),
-                    width: 0,
-                    sums,
-                    to,
-                    start: 0,
-                    outputs: OUTPUTS,
-                };
-                // SAFETY: the machine has AVX-512; the copy, the weights, the sums and the result are as large as they have to be.
-                unsafe { kernel(&args, &[rows[row].as_ptr()]) };
-            }
-            for (i, got) in out.iter().enumerate() {
-                let (output, col) = (i / cols, i % cols);
-                let products: Vec<f64> = (0..2 * WINDOW * depth)
-                    .map(|k| {
-                        let (row, tap, channel) = (k / depth / WINDOW, k / depth % WINDOW, k % depth);
-                        f64::from(rows[row][at(output * 2 + tap, channel)]) * f64::from(w[k * LINE + col])
-                    })
-                    .collect();
-                let (sum, size) = (products.iter().sum::<f64>(), products.iter().map(|x| x.abs()).sum::<f64>());
-                assert!((f64::from(*got) - sum).abs() <= 1e-6 * (size + 1.0), "{got} {sum} {depth} {cols}");
-            }
-        }
     }
 }
