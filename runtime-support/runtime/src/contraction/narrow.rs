@@ -27,7 +27,7 @@ const COLUMNS: usize = 12;
 const WORK: usize = 16 * 1024;
 /// Eighths of a whole.
 const WHOLE: usize = 8;
-/// Fewest channels: a copy of fewer would be gaps.
+/// Fewest channels: a copy of fewer would be gaps. Of every pixel, where vectors are computed whole, half as many.
 const LEAST_DEPTH: usize = 8;
 /// Most rows of a window: those of volumes are many.
 pub(super) const MOST_TAPS: usize = 25;
@@ -97,10 +97,11 @@ impl Narrow {
         let outputs = lines.outputs(c);
         let taps = c.window_rows();
         let span = lines.span(c);
+        let least = if lines.stride == 1 && !isa.is_halved() { LEAST_DEPTH / 2 } else { LEAST_DEPTH };
         let fits = |taps: usize| {
             move |rows: usize| {
                 let (_, row) = row(rows, lines.stride, (span, c.depth));
-                rows <= MOST_COPIED && c.depth >= LEAST_DEPTH && row.saturating_mul(taps) <= COPY
+                rows <= MOST_COPIED && c.depth >= least && row.saturating_mul(taps) <= COPY
             }
         };
         let of = |kernels, taps| if gains { set.choose(kernels, lines.stride, outputs, fits(taps)) } else { None };
