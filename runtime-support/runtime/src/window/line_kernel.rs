@@ -59,7 +59,7 @@ pub(super) struct LineSet {
     pub cols: usize,
     /// By form: many outputs, few outputs.
     kernels: [[LineKernel; 2]; 6],
-    /// For any number of taps, with any stride that is less.
+    /// For any number of taps, and strides that are less.
     long: [LineKernel; 2],
 }
 
@@ -74,7 +74,8 @@ impl LineSet {
             (2, 5) => s2k5,
             (1, 7) => s1k7,
             (1, 9) => s1k9,
-            (1.., _) if taps > stride => {
+            // Of windows that are longer than the line, most taps are in the padding.
+            (1, 2..) | (2.., _) if stride == 1 || stride < taps && taps <= stride.saturating_mul(outputs) => {
                 return of_outputs(&self.long, outputs, (long_kernel::OUTPUTS, long_kernel::FEW_OUTPUTS));
             }
             _ => return None,
