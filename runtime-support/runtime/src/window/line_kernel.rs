@@ -66,6 +66,7 @@ pub(super) struct LineSet {
 impl LineSet {
     /// The kernel for a stride, a number of taps along the line, and a length of lines.
     pub fn kernel(&self, stride: usize, taps: usize, outputs: usize) -> Option<LineKernel> {
+        let long = || of_outputs(&self.long, outputs, (long_kernel::OUTPUTS, long_kernel::FEW_OUTPUTS));
         let [s1k3, s2k3, s1k5, s2k5, s1k7, s1k9] = &self.kernels;
         let kernels = match (stride, taps) {
             (1, 3) => s1k3,
@@ -74,10 +75,9 @@ impl LineSet {
             (2, 5) => s2k5,
             (1, 7) => s1k7,
             (1, 9) => s1k9,
+            (1, 2..) => return long(),
             // Of windows that are longer than the line, most taps are in the padding.
-            (1, 2..) | (2.., _) if stride == 1 || stride < taps && taps <= stride.saturating_mul(outputs) => {
-                return of_outputs(&self.long, outputs, (long_kernel::OUTPUTS, long_kernel::FEW_OUTPUTS));
-            }
+            (2.., _) if stride < taps && taps <= stride.saturating_mul(outputs) => return long(),
             _ => return None,
         };
         of_outputs(kernels, outputs, (OUTPUTS, FEW_OUTPUTS))
