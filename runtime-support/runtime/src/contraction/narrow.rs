@@ -10,7 +10,7 @@ use super::held::COPY;
 use super::job::{Job, MOST_ROWS, offset};
 use super::kernel::LINE;
 use super::line::{self, Lines};
-use super::narrow_kernel::{self, Kernel, NarrowArgs, Tiling, row};
+use super::narrow_kernel::{self, Kernel, NarrowArgs, Tiling, WHOLE, row};
 use super::parts::{Parts, Shared};
 use super::planar_kernel::{self, Shape};
 use super::results::Results;
@@ -25,8 +25,6 @@ use core::ptr::{null, null_mut};
 /// whether they do.
 const COLUMNS: usize = 12;
 const WORK: usize = 16 * 1024;
-/// Eighths of a whole.
-const WHOLE: usize = 8;
 /// Fewest channels: a copy of fewer would be gaps. Of every pixel, where vectors are computed whole, half as many.
 const LEAST_DEPTH: usize = 8;
 /// Most rows of a window: those of volumes are many.

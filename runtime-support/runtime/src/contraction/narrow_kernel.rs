@@ -5,10 +5,7 @@
 // Register tiles are indexed by constants: iterators over several of them at once hide that.
 #![allow(clippy::needless_range_loop)]
 // Other targets have none of these kernels.
-#![cfg_attr(
-    not(all(feature = "vectors", target_arch = "x86_64", target_feature = "sse2")),
-    allow(dead_code, unused_macros)
-)]
+#![cfg_attr(not(all(feature = "vectors", target_arch = "x86_64", target_feature = "sse2")), allow(dead_code))]
 
 #[cfg(all(feature = "vectors", target_arch = "x86_64", target_feature = "sse2"))]
 mod fours;
@@ -115,6 +112,9 @@ pub(super) enum Kernel {
     Planes(PlanarKernel),
 }
 
+/// Eighths of a whole.
+pub(super) const WHOLE: usize = 8;
+
 /// How many outputs kernels compute, and the kernels, by stride 1 and 2.
 type Kernels = [&'static [(usize, NarrowKernel)]; 2];
 
@@ -147,7 +147,7 @@ impl NarrowSet {
         // Sums of fewer outputs than this wait for each other; weights are loaded once for all.
         let time = |rows: usize| {
             let vectors = rows.max(8) + 1;
-            ceil_div_usize(ceil_div_usize(outputs, rows).saturating_mul(vectors).saturating_mul(self.eighths), 8)
+            ceil_div_usize(ceil_div_usize(outputs, rows).saturating_mul(vectors).saturating_mul(self.eighths), WHOLE)
         };
         let fitting = kernels.get(stride.checked_sub(1)?)?.iter().filter(|(rows, _)| *rows <= outputs && fits(*rows));
         let tiling = |(outputs, kernel): &(usize, NarrowKernel)| Tiling {
@@ -170,23 +170,40 @@ pub(super) fn row(rows: usize, stride: usize, (span, depth): (usize, usize)) -> 
 /// As [`NarrowKernel`]; the caller is compiled for the instruction set of `S`, whose vectors divide [`LINE`] lanes.
 #[inline(always)]
 unsafe fn outputs<S: Simd, const STRIDE: usize, const MR: usize>(s: S, args: &NarrowArgs<'_>, lines: &[*const f32]) {
-    let (pixels, chunks) = ((MR - 1) * STRIDE + args.span(), ceil_div_usize(args.depth, LINE));
     // SAFETY: promised by the caller.
     unsafe {
         for first in (0..LINE).step_by(S::LANES) {
             let Some(to) = args.to.from(first) else { return };
             let mut acc = begin::<S, MR>(s, args, first);
-            for (tap, row) in args.taps.iter().zip(lines) {
-                let mut w = args.w.wrapping_add(tap.index * args.depth * LINE + first);
-                for t in 0..args.window {
-                    for chunk in 0..chunks {
-                        let from = row.wrapping_add((chunk * pixels + t * args.gap) * LINE);
-                        let len = LINE.min(args.depth - chunk * LINE);
-                        w = products::<S, STRIDE, MR>(s, &mut acc, from, w, len);
-                    }
-                }
-            }
+            each_chunk(
+                (args, lines),
+                (MR - 1) * STRIDE,
+                first,
+                #[inline(always)]
+                |from, w, len| products::<S, STRIDE, MR>(s, &mut acc, from, w, len),
+            );
             end::<S, MR>(s, args, (to, first), &mut acc);
+        }
+    }
+}
+
+/// Calls `products` for every chunk of the channels of every tap: with the first of them in the copy of a line, which has as many
+/// pixels as one output reads and `more`, the weights of a column, and how many there are. It returns the next weights.
+#[inline(always)]
+fn each_chunk(
+    (args, lines): (&NarrowArgs<'_>, &[*const f32]),
+    more: usize,
+    column: usize,
+    mut products: impl FnMut(*const f32, *const f32, usize) -> *const f32,
+) {
+    let (pixels, chunks) = (more + args.span(), ceil_div_usize(args.depth, LINE));
+    for (tap, row) in args.taps.iter().zip(lines) {
+        let mut w = args.w.wrapping_add(tap.index * args.depth * LINE + column);
+        for t in 0..args.window {
+            for chunk in 0..chunks {
+                let from = row.wrapping_add((chunk * pixels + t * args.gap) * LINE);
+                w = products(from, w, LINE.min(args.depth - chunk * LINE));
+            }
         }
     }
 }

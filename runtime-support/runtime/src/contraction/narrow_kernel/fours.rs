@@ -1,10 +1,8 @@
 //! Micro-kernels for lines of nine to twelve columns: eight in pairs of products, as in [`pairs`](super::pairs), and the others in
 //! fours, so that no lane is empty.
 use super::super::kernel::LINE;
-use super::super::results::Results;
-use super::NarrowArgs;
 use super::pairs::{self, add_pairs};
-use crate::math::ceil_div_usize;
+use super::{NarrowArgs, each_chunk};
 use crate::simd::Simd;
 
 /// Most columns.
@@ -30,20 +28,16 @@ pub(super) unsafe fn outputs<S: Simd, const STRIDE: usize, const MR: usize>(
     args: &NarrowArgs<'_>,
     lines: &[*const f32],
 ) {
-    let (pixels, chunks) = ((MR - 1) * STRIDE + args.span(), ceil_div_usize(args.depth, LINE));
     // SAFETY: promised by the caller.
     unsafe {
         let mut acc = begin::<S, MR>(s, args.sums.0);
-        for (tap, row) in args.taps.iter().zip(lines) {
-            let mut w = args.w.wrapping_add(tap.index * args.depth * LINE);
-            for t in 0..args.window {
-                for chunk in 0..chunks {
-                    let from = row.wrapping_add((chunk * pixels + t * args.gap) * LINE);
-                    let len = LINE.min(args.depth - chunk * LINE);
-                    w = products::<S, STRIDE, MR>(s, &mut acc, (from, w), len);
-                }
-            }
-        }
+        each_chunk(
+            (args, lines),
+            (MR - 1) * STRIDE,
+            0,
+            #[inline(always)]
+            |from, w, len| products::<S, STRIDE, MR>(s, &mut acc, (from, w), len),
+        );
         end::<S, MR>(s, args, acc);
     }
 }
@@ -72,16 +66,15 @@ unsafe fn begin<S: Simd, const MR: usize>(s: S, from: *const f32) -> Sums<S::F32
 /// As [`outputs`].
 #[inline(always)]
 unsafe fn end<S: Simd, const MR: usize>(s: S, args: &NarrowArgs<'_>, acc: Sums<S::F32, MR>) {
-    let (to, [mut first, mut others]) = (args.sums.1, acc);
+    let (to, [mut first, others]) = (args.sums.1, acc);
     // SAFETY: promised by the caller.
     unsafe {
         if to.is_null() {
             add_pairs(s, &mut first);
             add_fours(s, &mut first, &others);
-            let to: Results = args.to;
-            return to.finish::<S, MR, 1>(s, args.start, &mut first);
+            return args.to.finish::<S, MR, 1>(s, args.start, &mut first);
         }
-        for (part, sums) in [&mut first, &mut others].into_iter().enumerate() {
+        for (part, sums) in [&first, &others].into_iter().enumerate() {
             for (i, [sum]) in sums.iter().enumerate() {
                 s.store(to.wrapping_add((part * MR + i) * LINE), *sum);
             }

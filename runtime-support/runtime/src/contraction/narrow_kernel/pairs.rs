@@ -2,8 +2,7 @@
 //!
 //! Processors that compute vectors whole take as long for half of one. Sums of even and of odd channels are apart until the end.
 use super::super::kernel::LINE;
-use super::{NarrowArgs, begin, end};
-use crate::math::ceil_div_usize;
+use super::{NarrowArgs, begin, each_chunk, end};
 use crate::simd::Simd;
 
 /// Most columns.
@@ -31,21 +30,17 @@ pub(super) unsafe fn outputs<S: Simd, const STRIDE: usize, const MR: usize>(
     args: &NarrowArgs<'_>,
     lines: &[*const f32],
 ) {
-    let (pixels, chunks) = ((MR - 1) * STRIDE + args.span(), ceil_div_usize(args.depth, LINE));
     // SAFETY: promised by the caller.
     unsafe {
         let pairs = s.load_i32(PAIRS.as_ptr());
         let mut acc = begin::<S, MR>(s, args, 0);
-        for (tap, row) in args.taps.iter().zip(lines) {
-            let mut w = args.w.wrapping_add(tap.index * args.depth * LINE);
-            for t in 0..args.window {
-                for chunk in 0..chunks {
-                    let from = row.wrapping_add((chunk * pixels + t * args.gap) * LINE);
-                    let len = LINE.min(args.depth - chunk * LINE);
-                    w = products::<S, STRIDE, MR>(s, &mut acc, (from, w), len, pairs);
-                }
-            }
-        }
+        each_chunk(
+            (args, lines),
+            (MR - 1) * STRIDE,
+            0,
+            #[inline(always)]
+            |from, w, len| products::<S, STRIDE, MR>(s, &mut acc, (from, w), len, pairs),
+        );
         if args.sums.1.is_null() {
             add_pairs(s, &mut acc);
         }
