@@ -6,7 +6,7 @@ use crate::diag::Diagnostic;
 use crate::dim::{Dim, product};
 use crate::program::Shape;
 use crate::program::kernel::{
-    Compact, Description, KernelAxis, KernelKind, Method, Strides, WindowBound, WindowOp, Winograd,
+    Compact, Description, Divisor, KernelAxis, KernelKind, Method, Strides, WindowBound, WindowOp, Winograd,
 };
 use crate::program::{BufferId, Kernel, Program};
 use include_ir_runtime::__private::v1::Form;
@@ -422,6 +422,16 @@ impl<'a> Call<'a> {
             }
             (WindowOp::Max, _) => quote!(#shape.max(cx, #x.src(), #y.dst(), #epilogue)),
             (WindowOp::Sum, _) => quote!(#shape.average(cx, #x.src(), #y.dst(), rt::Divisor::Fixed(1.0), #epilogue)),
+            (WindowOp::Mean(divisor), _) => {
+                let divisor = match divisor {
+                    Divisor::InBounds => quote!(rt::Divisor::InBounds),
+                    Divisor::Fixed(count) => {
+                        let count = Literal::f32_unsuffixed(count as f32);
+                        quote!(rt::Divisor::Fixed(#count))
+                    }
+                };
+                quote!(#shape.average(cx, #x.src(), #y.dst(), #divisor, #epilogue))
+            }
         };
         Ok(Written { ty: quote!(rt::Window), value, proof, body: quote!(#epilogue_setup #call;) })
     }

@@ -26,6 +26,7 @@ mod merge_groups;
 mod narrow_tables;
 mod pack_rows;
 mod pad_data;
+mod pool_lines;
 mod repeat_channels;
 mod scale_weights;
 mod select;

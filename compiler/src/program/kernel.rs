@@ -84,6 +84,7 @@ impl KernelKind {
             KernelKind::Window { op: WindowOp::Depthwise, .. } => "depthwise",
             KernelKind::Window { op: WindowOp::Max, .. } => "max",
             KernelKind::Window { op: WindowOp::Sum, .. } => "sum",
+            KernelKind::Window { op: WindowOp::Mean(_), .. } => "mean",
         }
     }
 }
@@ -169,6 +170,17 @@ pub enum WindowOp {
     Max,
     /// Sum.
     Sum,
+    /// Sum that is divided.
+    Mean(Divisor),
+}
+
+/// What the sum of a mean is divided by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Divisor {
+    /// The number of elements that are no padding, or 1 where there are none.
+    InBounds,
+    /// So many.
+    Fixed(u32),
 }
 
 /// Epilogue of a kernel: in registers as data, or over the finished tile.
@@ -328,6 +340,7 @@ impl Kernel {
         match &self.kind {
             KernelKind::Window { op: WindowOp::Max, .. } => "window-max",
             KernelKind::Window { op: WindowOp::Sum, .. } => "window-sum",
+            KernelKind::Window { op: WindowOp::Mean(_), .. } => "window-mean",
             kind => kind.name(),
         }
     }

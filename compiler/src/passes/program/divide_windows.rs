@@ -1,6 +1,6 @@
 //! Maxima over large windows become maxima along their lines, and maxima of those, which neighbouring windows share.
 
-use super::blocks::split_nests;
+use super::{blocks::split_nests, pool_lines};
 use crate::diag::Diagnostics;
 use crate::dim::{Dim, product};
 use crate::element::ElementType;
@@ -17,7 +17,7 @@ const GAIN: i64 = 2;
 const ALONG: i64 = 16;
 const STEP: i64 = 2;
 /// Channels for which there are such kernels, and from which pixels of several lines share few sets of the first-level cache.
-const CHANNELS: std::ops::Range<i64> = 8..128;
+const CHANNELS: std::ops::RangeInclusive<i64> = 8..=128;
 
 /// Divides windows.
 pub fn divide_windows(program: &mut Program, options: &Options, _: &mut Diagnostics) {
@@ -53,8 +53,12 @@ impl Lines {
     /// The lines of a window that is worth to be divided.
     fn of(program: &Program, nest: &Nest) -> Option<Self> {
         let reduction = nest.reduction?;
-        recognise::any_window(program, nest).filter(|window| window.op == WindowOp::Max)?;
+        let window = recognise::any_window(program, nest).filter(|window| window.op == WindowOp::Max)?;
         let Scalar::Load { access, bounds, otherwise } = nest.nodes.get(reduction.value as usize)? else { return None };
+        // Kernels along lines share what lies across them.
+        if pool_lines::takes(program, nest, &window) {
+            return None;
+        }
         let taps = (nest.maps..nest.axes.len()).rfind(|axis| !nest.axes[*axis].extent.is(1))?;
         let dim = only(access.index.len(), |dim| access.index[dim].uses_axis(taps))?;
         let windows = only(nest.maps, |axis| access.index[dim].uses_axis(axis))?;

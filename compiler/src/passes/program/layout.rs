@@ -248,7 +248,11 @@ impl Choosing {
         origins: &[crate::graph::Origin],
     ) -> (Option<Vec<usize>>, bool) {
         if let Some(line) = along_lines(program, nest) {
-            self.relayout(program, nest, line.data, line.dim, origins);
+            // An input may lie so already.
+            let layout = &program.buffer(line.from.0).layout;
+            if !layout.strides.get(line.dim).is_some_and(|stride| stride.is(1)) {
+                self.relayout(program, nest, line.data, line.dim, origins);
+            }
             return (Some(line.order), true);
         }
         if let Some(window) = recognise::window(program, nest) {

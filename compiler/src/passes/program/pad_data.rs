@@ -4,7 +4,7 @@
 //! pooling windows, that loops along lines compute.
 
 use super::blocks::split_nests;
-use super::layout::runs_along_lines;
+use super::{layout::runs_along_lines, pool_lines};
 use crate::diag::Diagnostics;
 use crate::dim::{Atom, Dim, Interval, product};
 use crate::element::ElementType;
@@ -91,6 +91,10 @@ impl Padding {
         };
         let few_channels = |window: &Window| apart(window) && runs_along_lines(nest, window, index);
         let along_lines = || window.as_ref().is_some_and(few_channels);
+        // Kernels for pooling along lines leave out what is padding.
+        if window.as_ref().is_some_and(|window| pool_lines::operation(nest, window).is_some()) {
+            return None;
+        }
         let depthwise = window.as_ref().is_some_and(|window| window.weights.is_some());
         let few =
             if columns { depth <= CHANNELS } else { depthwise && long_lines(nest, index, &sides) || along_lines() };

@@ -7,7 +7,7 @@ pub(super) mod pack;
 mod winograd;
 
 use super::blocks::for_each_step;
-use super::pack_rows;
+use super::{pack_rows, pool_lines};
 use crate::diag::Diagnostics;
 use crate::dim::Dim;
 use crate::element::ElementType;
@@ -239,11 +239,13 @@ fn columns_are_contiguous(description: &Description) -> bool {
 }
 
 fn window(program: &mut Program, nest: &Nest, vectors: bool) -> Option<Kernel> {
-    let window = recognise::window(program, nest)?;
+    let window = recognise::any_window(program, nest)?;
     if program.buffer(nest.store.buffer).element != ElementType::F32 {
         return None;
     }
-    let channel = channel_axis(program, nest, &window)?;
+    let Some(channel) = channel_axis(program, nest, &window) else {
+        return window_along_lines(program, nest, &window).filter(|_| vectors);
+    };
     if nest.axes.get(channel)?.extent.is(1) && has_long_lines(program, nest, &window) {
         return None;
     }
@@ -273,6 +275,24 @@ fn window(program: &mut Program, nest: &Nest, vectors: bool) -> Option<Kernel> {
         kernel.kind = KernelKind::Window { op: window.op, weights: Some(weights), packed: Some(packed) };
     }
     Some(kernel)
+}
+
+/// The kernel for pooling along lines, of no channels, where elements of these follow each other.
+fn window_along_lines(program: &Program, nest: &Nest, window: &Window) -> Option<Kernel> {
+    let op = pool_lines::operation(nest, window)?;
+    let Scalar::Load { access, .. } = nest.nodes.get(window.data as usize)? else { return None };
+    let (line, tap) = (nest.maps.checked_sub(1)?, nest.axes.len().checked_sub(1)?);
+    let dense = program.address(access.buffer, &access.index).coefficient(tap) == Some(1)
+        && program.address(nest.store.buffer, &nest.store.index).coefficient(line) == Some(1);
+    let part = |axis: usize| if axis < nest.maps { Part::Row } else { Part::Tap };
+    let kernel = Kernel {
+        nest: nest.clone(),
+        parts: (0..nest.axes.len()).map(part).collect(),
+        kind: KernelKind::Window { op, weights: None, packed: None },
+        data: window.data,
+        epilogue: Default::default(),
+    };
+    (dense && fits(&kernel.describe(program)?)).then_some(kernel)
 }
 
 /// The channel axis, slowest first behind those with which it is one run in data and output: as pixels, of which channels are summed.

@@ -126,23 +126,45 @@ impl Lines {
         found
     }
 
-    /// The same, written in its place.
+    /// The same, written in the place of another line of this convolution, or of none.
     pub fn find<const ROWS: usize>(&self, c: &Contraction, line: usize, found: &mut Line<ROWS>) {
+        self.find_at(c, &self.index(c, line), found);
+    }
+
+    /// The indices of line number `line` along the row axes.
+    pub fn index(&self, c: &Contraction, line: usize) -> [usize; 4] {
         let (mut index, mut rest) = ([0; 4], line);
         for (axis, index) in c.rows.iter().zip(&mut index).take(self.fast).rev() {
             (rest, *index) = (floor_div_usize(rest, axis.extent), floor_mod_usize(rest, axis.extent));
         }
-        (found.a, found.out, found.residual, found.count) = (0, 0, 0, 0);
+        index
+    }
+
+    /// Those of the next line.
+    pub fn advance(&self, c: &Contraction, index: &mut [usize; 4]) {
+        for (axis, index) in c.rows.iter().zip(index).take(self.fast).rev() {
+            *index += 1;
+            if *index < axis.extent {
+                return;
+            }
+            *index = 0;
+        }
+    }
+
+    /// Where the line at these indices lies.
+    pub fn find_at<const ROWS: usize>(&self, c: &Contraction, index: &[usize; 4], found: &mut Line<ROWS>) {
+        (found.a, found.out, found.residual) = (0, 0, 0);
         for (axis, index) in c.rows.iter().zip(index) {
-            found.a = found.a.wrapping_add(step(index, axis.a));
+            found.a = found.a.wrapping_add(step(*index, axis.a));
             found.out = found.out.wrapping_add(index.wrapping_mul(axis.out));
             found.residual = found.residual.wrapping_add(index.wrapping_mul(axis.residual));
         }
         // Per outer tap axis, the indices that are not in the padding.
-        let mut valid = [(0, c.taps[0].extent), (0, c.taps[1].extent), (0, c.taps[2].extent)];
+        let all = [(0, c.taps[0].extent), (0, c.taps[1].extent), (0, c.taps[2].extent)];
+        let mut valid = all;
         for (b, bound) in c.bounds.iter().enumerate() {
             if bound.limit != 0 && Some(b) != self.bound {
-                let (first, end, _) = valid_of_row(c, bound, &index);
+                let (first, end, _) = valid_of_row(c, bound, index);
                 let (first, end) = (first as usize, end as usize);
                 // Bounds without a tap axis are all or nothing: they count as bounds of the first.
                 let alone = bound.tap == Bound::NO_AXIS;
@@ -152,6 +174,11 @@ impl Lines {
                 }
             }
         }
+        // The line before had all of them as well.
+        if valid == all && found.count > 0 && found.count == c.window_rows() {
+            return;
+        }
+        found.count = 0;
         let [(a0, e0), (a1, e1), (a2, e2)] = valid;
         for i0 in a0..e0 {
             for i1 in a1..e1 {

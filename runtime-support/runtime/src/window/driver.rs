@@ -1,6 +1,7 @@
 //! Walks batches, blocks of rows, runs of rows with the same taps, and channels, and calls the micro-kernels.
 use super::kernel::{KernelSet, LIST, MOST_COLS, ROWS, WindowArgs, of};
 use super::lines::ByLines;
+use super::planes::Planes;
 use super::{Divisor, Operation, lines, sums};
 use crate::contraction::job::{Job, Place};
 use crate::contraction::kernel::Args;
@@ -55,6 +56,10 @@ pub(super) unsafe fn run(
     // Whole lines have runs of the same taps.
     let line = c.rows.iter().rev().map(|axis| axis.extent).find(|extent| *extent > 1).unwrap_or(1);
     let cx = parts::context(c, cx);
+    if let Some(planes) = Planes::of(c, operation, &epilogue) {
+        // SAFETY: promised by the caller.
+        return unsafe { planes.run(c, cx, &Shared::new(a, w, out, epilogue), work) };
+    }
     let lines = if epilogue.accumulate { None } else { ByLines::of(c, cx.isa(), operation) };
     let summed = matches!(operation, Operation::Average(divisor) if sums::fits(c, divisor, &epilogue));
     let wanted = cx.parts(work, WORK);

@@ -9,6 +9,7 @@ mod lines;
 mod long_kernel;
 mod near;
 mod one_vector;
+mod planes;
 mod pool_kernel;
 mod sums;
 
@@ -47,7 +48,7 @@ pub struct Window {
 }
 
 /// The operation of a window.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq)]
 enum Operation {
     Depthwise,
     Max,

@@ -62,10 +62,12 @@ fn crowd(pixels: usize, distance: isize) -> (bool, usize) {
     (pixels > CROWD * WAYS * sets, sets)
 }
 
-/// Whether pixels of the lines of a window, so many of each, do not stay in the first-level cache where they are.
+/// Whether pixels of the lines of a window, so many of each, do not stay in the first-level cache where they are, so that to take
+/// them line by line does not pay: where they share few sets, or nothing is combined across lines.
 pub(super) fn are_crowded(c: &Contraction, pixels: usize) -> bool {
-    let rows = c.taps.iter().take(3).fold(pixels, |rows, tap| rows.saturating_mul(tap.extent));
-    crowd(rows, c.taps[3].a).0
+    let lines = c.taps.iter().take(3).fold(1, |lines: usize, tap| lines.saturating_mul(tap.extent));
+    let (crowded, sets) = crowd(lines.saturating_mul(pixels), c.taps[3].a);
+    crowded && (sets <= SETS || lines == 1)
 }
 
 impl Near {

@@ -40,7 +40,7 @@ impl PoolSet {
 
 /// NaN stays NaN.
 #[inline(always)]
-fn combine<S: Simd, const MAX: bool>(s: S, a: S::F32, b: S::F32) -> S::F32 {
+pub(super) fn combine<S: Simd, const MAX: bool>(s: S, a: S::F32, b: S::F32) -> S::F32 {
     if MAX { s.keep_nan(a, s.max(a, b)) } else { s.add(a, b) }
 }
 
@@ -109,8 +109,9 @@ unsafe fn outputs<S: Simd, const MAX: bool>(s: S, args: &LineArgs<'_>, (start, c
     }
 }
 
+/// What changes nothing.
 #[inline(always)]
-fn neutral<S: Simd, const MAX: bool>(s: S) -> S::F32 {
+pub(super) fn neutral<S: Simd, const MAX: bool>(s: S) -> S::F32 {
     s.splat(if MAX { f32::NEG_INFINITY } else { 0.0 })
 }
 

@@ -293,3 +293,56 @@ fn depthwise_convolutions_on_a_team_have_the_bits_of_one_thread() {
         }
     }
 }
+
+#[test]
+fn planes_match_the_definition_on_every_isa() {
+    let mut r = Random(0x9a7e_0115);
+    let mut taken = 0;
+    for case in 0..400 {
+        let (kernel, stride) = ((1 + r.below(4), 1 + r.below(7)), (1 + r.below(3), 1 + r.below(2)));
+        let (dilation, padding) = ((1 + r.below(2), 1), (r.below(kernel.0), r.below(kernel.1)));
+        let width = kernel.1 + if case % 40 == 0 { 1900 + r.below(300) } else { r.below(90) };
+        let size = ((kernel.0 - 1) * dilation.0 + 1 + r.below(5), width);
+        let plane = padded_window(kernel, stride, dilation, padding, size, (1 + r.below(4), 1, 1));
+        let operation = 1 + r.below(4);
+        let kind = [Operation::Max, Operation::Average(Divisor::InBounds)][usize::from(operation > 1)];
+        taken += usize::from(planes::Planes::of(&plane.0.geometry(), kind, &Epilogue::NONE).is_some());
+        check(&mut r, plane, operation);
+    }
+    assert!(taken > 300 || !crate::isa::VECTORS, "{taken}");
+}
+
+#[test]
+#[cfg(feature = "threads")]
+fn planes_on_a_team_have_the_bits_of_one_thread() {
+    let mut r = Random(0x7ea3_0115);
+    for _ in 0..60 {
+        let size = (3 + r.below(30), 3 + r.below(200));
+        let (c, a_len, out_len) =
+            padded_window((3, 3), (1, 1 + r.below(2)), (1, 1), (1, 1), size, (1 + r.below(9), 1, 1));
+        let a = r.floats(a_len);
+        let team = crate::team::Team::new(3);
+        for cx in Isa::ALL.into_iter().filter_map(Cx::with_isa) {
+            let mut out = [vec![7.0f32; out_len], vec![7.0f32; out_len]];
+            for (cx, out) in [cx, cx.with_team(&team)].into_iter().zip(&mut out) {
+                c.average(cx, a[..].src(), Dst::from_slice(out), Divisor::InBounds, Epilogue::NONE);
+            }
+            assert_eq!(out[0], out[1], "{:?}", cx.isa());
+        }
+    }
+}
+
+#[test]
+fn what_is_no_number_stays_so_in_planes() {
+    let (c, a_len, out_len) = padded_window((3, 3), (1, 1), (1, 1), (1, 1), (9, 60), (1, 1, 1));
+    for place in [0, 59, 4 * 60 + 30, a_len - 1] {
+        let mut a = vec![1.0f32; a_len];
+        a[place] = f32::NAN;
+        for cx in Isa::ALL.into_iter().filter_map(Cx::with_isa) {
+            let mut out = vec![0.0f32; out_len];
+            c.max(cx, a[..].src(), Dst::from_slice(&mut out), Epilogue::NONE);
+            let near = |at: usize| (at / 60).abs_diff(place / 60) < 2 && (at % 60).abs_diff(place % 60) < 2;
+            assert!(out.iter().enumerate().all(|(at, x)| x.is_nan() == near(at)), "{:?} {place}", cx.isa());
+        }
+    }
+}

@@ -1,6 +1,7 @@
 //! Orders of dimensions that nests prefer.
 
 use crate::dim::Dim;
+use crate::passes::program::pool_lines;
 use crate::program::edit::reorder_axes;
 use crate::program::kernel::Part;
 use crate::program::nest::{Access, Nest, Node, STRIDE, Scalar, place_depends};
@@ -200,12 +201,14 @@ pub(super) struct Line {
     pub order: Vec<usize>,
 }
 
-/// How a nest runs along lines, if it does: nothing of its data is padding along them.
+/// How a nest runs along lines, if it does: nothing of its data is padding along them, but for pooling, of which kernels leave it out.
 pub(super) fn along_lines(program: &Program, nest: &Nest) -> Option<Line> {
     let window = recognise::any_window(program, nest)?;
     let Scalar::Load { access, bounds, .. } = nest.nodes.get(window.data as usize)? else { return None };
-    let axis = line_axis(nest, &access.index).filter(|_| runs_along_lines(nest, &window, &access.index))?;
-    let padded = bounds.iter().any(|bound| bound.value.uses_axis(axis));
+    let runs = runs_along_lines(nest, &window, &access.index) || pool_lines::takes(program, nest, &window);
+    let axis = line_axis(nest, &access.index).filter(|_| runs)?;
+    let pools = pool_lines::operation(nest, &window).is_some();
+    let padded = bounds.iter().any(|bound| bound.value.uses_axis(axis)) && !pools;
     let to = nest.store.index.iter().position(|dim| dim.counts(axis)).filter(|_| !padded)?;
     let (dims, order) = (access.index.len(), rotated(nest.store.index.len(), to));
     Some(Line { data: window.data, dim: dims - 1, from: (access.buffer, (0..dims).collect()), order })
