@@ -14,6 +14,8 @@ const LEAST_OF_MANY: i64 = 48;
 /// Steps between windows, and taps along a line, for which there are kernels.
 const STEP: i64 = 2;
 const ALONG: i64 = 64;
+/// Lines that a window reads, at most.
+const ACROSS: i64 = 9;
 /// Axes of outputs and of windows, and bounds, that kernels have.
 const AXES: usize = 4;
 const BOUNDS: usize = 3;
@@ -43,7 +45,8 @@ pub(super) fn operation(nest: &Nest, window: &Window) -> Option<WindowOp> {
     let bounded = bounds.iter().all(|bound| bound.value == *index || alone(&bound.value));
     let several = |axes: &[crate::program::nest::Axis]| axes.iter().filter(|axis| !axis.extent.is(1)).count() <= AXES;
     let (maps, taps) = nest.axes.split_at(nest.maps);
-    let few = several(maps) && several(taps) && bounds.len() <= BOUNDS;
+    let across = taps.iter().rev().skip(1).map(|tap| tap.extent.as_const()).try_fold(1i64, |n, m| n.checked_mul(m?))?;
+    let few = several(maps) && several(taps) && bounds.len() <= BOUNDS && across <= ACROSS;
     let form = window.weights.is_none() && along && long && others && stored && bounded && few;
     form.then(|| divided(nest, window, bounds)).flatten()
 }
