@@ -211,20 +211,19 @@ impl Line {
     }
 
     /// `out[rows, u, m, to] = sum over k and part of x[rows, u, k, part] * table[k, part, m, to]`; or of `x[rows, k, u, part]` if it
-    /// is `crossed`, and with `table[u, k, part, m, to]` if each unit has its own.
+    /// is `crossed`, and with `table[u, k, part, m, to]` if each unit has its own. Columns of the table have any order, as the result.
     fn product(
         &self,
         builder: &mut Builder,
         (x, crossed): (BufferId, bool),
         table: BufferId,
         units: i64,
-        to_parts: i64,
     ) -> Result<BufferId, Diagnostic> {
         let dims = builder.dims(table);
-        let [own @ .., k, parts, results, _] = dims.as_slice() else {
+        let [own @ .., k, parts, first, second] = dims.as_slice() else {
             return Err(Diagnostic::internal("a table lacks an axis"));
         };
-        let more = [Dim::constant(units), results.clone(), Dim::constant(to_parts)];
+        let more = [Dim::constant(units), first.clone(), second.clone()];
         let out = self.staged(builder, &more)?;
         let mut grid = self.grid(builder, &more)?;
         let (k, part) = (reduction_axis(&mut grid.n, k), reduction_axis(&mut grid.n, parts));
@@ -249,26 +248,41 @@ impl Line {
             let table = constant(builder, element, [b, a, parts, a, 2], |[j2, j1, part, m, to]| {
                 rotation(self.root((b * j1 + j2) * m, length), part, to)
             })?;
-            self.product(builder, (gathered, false), table, b, 2)?
+            self.product(builder, (gathered, false), table, b)?
         } else {
             let table = constant(builder, element, [a, parts, a, 2], |[j, part, m, to]| {
                 rotation(self.root(j * m, a), part, to)
             })?;
-            let inner = self.product(builder, (gathered, false), table, b, 2)?;
+            let inner = self.product(builder, (gathered, false), table, b)?;
             self.turned(builder, inner, a, b)?
         };
         let results = self.results.as_const().unwrap_or(length);
         let scale = self.scale(length);
         let columns = (results + a - 1) / a;
-        let second = constant(builder, element, [b, 2, columns, to_parts], |[j, part, m, to]| {
+        let second = constant(builder, element, [b, 2, to_parts, columns], |[j, part, to, m]| {
             rotation(self.root(j * m, b), part, to) * scale
         })?;
-        let outer = self.product(builder, (turned, merged), second, a, to_parts)?;
-        let mut grid = self.grid(builder, &[self.results.clone(), Dim::constant(to_parts)])?;
-        let (m, to) = (grid.axis(0), grid.axis(1));
-        let a = Dim::constant(a);
-        let value = grid.n.load(outer, &grid.at(&[m.modulo(&a), m.floor_div(&a), to.clone()]))?;
-        let index = self.to.index(&grid.row, &m, &to);
+        let outer = self.product(builder, (turned, merged), second, a)?;
+        // Whole columns, and the first values of the next one.
+        let whole = results / a;
+        self.ordered(builder, outer, a, (0, whole, a))?;
+        if results % a > 0 { self.ordered(builder, outer, a, (whole, 1, results % a)) } else { Ok(()) }
+    }
+
+    /// Stores values `m1 + a * m2` of the result from `[rows, m1, part, m2]`, of so many m2 from the first one on, so many m1: a matrix
+    /// is transposed.
+    fn ordered(
+        &self,
+        builder: &mut Builder,
+        from: BufferId,
+        a: i64,
+        (first, columns, values): (i64, i64, i64),
+    ) -> Result<(), Diagnostic> {
+        let more = [columns, values, parts(self.to.values)].map(Dim::constant);
+        let mut grid = self.grid(builder, &more)?;
+        let (m1, m2, to) = (grid.axis(1), grid.axis(0) + first, grid.axis(2));
+        let value = grid.n.load(from, &grid.at(&[m1.clone(), to.clone(), m2.clone()]))?;
+        let index = self.to.index(&grid.row, &(m2 * a + m1), &to);
         grid.n.store(self.to.buffer, &index, value);
         Ok(())
     }

@@ -372,5 +372,16 @@ fn continue_reduction(program: &Program, before: &Nest, after: &Nest, buffer: Bu
     replace_nodes(&mut fused, nodes, &first);
     fused.result = new[after.result as usize];
     fused.store = Access { buffer: after.store.buffer, index: store };
-    Some(fused)
+    (!scatters(program, before, &fused)).then_some(fused)
+}
+
+/// Whether columns of a product that lie side by side would be written apart between others, where no order of dimensions puts them
+/// side by side: kernels write them together, and copy afterwards.
+fn scatters(program: &Program, before: &Nest, fused: &Nest) -> bool {
+    let Some(product) = recognise::product(program, before) else { return false };
+    let run = |nest: &Nest| recognise::run_of_columns(program, nest, &product.parts).0.range().min;
+    let column = |dim: &Dim| (0..before.maps).any(|axis| product.parts[axis] == Part::Column && dim.uses_axis(axis));
+    let several = |dim: &Dim| (0..before.maps).filter(|axis| dim.uses_axis(*axis)).count() > 1;
+    let between = fused.store.index.iter().any(|dim| several(dim) && column(dim));
+    between && run(before) >= recognise::FEWEST_COLUMNS && run(fused) < recognise::FEWEST_COLUMNS
 }
