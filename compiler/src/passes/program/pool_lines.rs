@@ -19,6 +19,8 @@ const ACROSS: i64 = 9;
 /// Axes of outputs and of windows, and bounds, that kernels have.
 const AXES: usize = 4;
 const BOUNDS: usize = 3;
+/// Elements of a window by which sums are divided.
+const MOST_ELEMENTS: std::ops::RangeInclusive<f32> = 1.0..=65_536.0;
 /// Outputs whose elements are counted, at most.
 const MOST_COUNTED: i64 = 64 * 1024;
 
@@ -60,7 +62,9 @@ fn divided(nest: &Nest, window: &Window, bounds: &[Bound]) -> Option<WindowOp> {
         _ => return None,
     };
     let divisor = match node(divisor)? {
-        Scalar::Const(Const::F32(count)) if *count >= 1.0 && *count == count.trunc() => Divisor::Fixed(*count as u32),
+        Scalar::Const(Const::F32(count)) if MOST_ELEMENTS.contains(count) && *count == count.trunc() => {
+            Divisor::Fixed(*count as u32)
+        }
         Scalar::Cast(_, count) => match node(*count)? {
             Scalar::Index(count) if counts(nest, bounds, count)? => Divisor::InBounds,
             _ => return None,
@@ -73,51 +77,67 @@ fn divided(nest: &Nest, window: &Window, bounds: &[Bound]) -> Option<WindowOp> {
 /// Whether a size is, for every output, the number of the window's elements inside bounds, or 1.
 fn counts(nest: &Nest, bounds: &[Bound], size: &Dim) -> Option<bool> {
     let mut known = true;
-    let mut visit = |atom: &Atom| known &= !matches!(atom, Atom::Variable(_) | Atom::Scalar(_));
-    size.for_each_atom(&mut visit);
-    bounds.iter().for_each(|bound| bound.value.for_each_atom(&mut visit));
-    let used = |axis: &usize| size.uses_axis(*axis) || bounds.iter().any(|bound| bound.value.uses_axis(*axis));
+    size.for_each_atom(&mut |atom| known &= !matches!(atom, Atom::Variable(_) | Atom::Scalar(_)));
+    let extent = |axis: usize| nest.axes[axis].extent.as_const();
+    let taps: Vec<Inside> =
+        (nest.maps..nest.axes.len()).map(|tap| Inside::of(nest, bounds, tap)).collect::<Option<_>>()?;
+    let used = |axis: &usize| size.uses_axis(*axis) || taps.iter().any(|inside| inside.axis == Some(*axis));
     let maps: Vec<usize> = (0..nest.maps).filter(used).collect();
-    let extent = |axis: &usize| nest.axes[*axis].extent.as_const();
-    let outputs = maps.iter().map(extent).try_fold(1, |n: i64, m| n.checked_mul(m?)).filter(|n| *n <= MOST_COUNTED)?;
-    let taps: Vec<usize> = (nest.maps..nest.axes.len()).collect();
-    // Each tap axis has one bound, or none.
-    let bound = |tap: usize| bounds.iter().filter(move |bound| bound.value.uses_axis(tap));
-    known &= taps.iter().all(|tap| bound(*tap).count() <= 1) && !taps.iter().any(|tap| size.uses_axis(*tap));
-    known &= bounds.iter().all(|own| taps.iter().filter(|tap| own.value.uses_axis(**tap)).count() == 1);
-    if !known {
+    let outputs = maps.iter().map(|axis| extent(*axis)).try_fold(1, |n: i64, m| n.checked_mul(m?))?;
+    if !known || outputs > MOST_COUNTED || (nest.maps..nest.axes.len()).any(|tap| size.uses_axis(tap)) {
         return Some(false);
     }
+    let mut at = vec![0; nest.axes.len()];
     for output in 0..outputs {
         let mut rest = output;
-        let mut at = vec![0; nest.axes.len()];
         for axis in maps.iter().rev() {
-            (at[*axis], rest) = (rest % extent(axis)?, rest / extent(axis)?);
+            (at[*axis], rest) = (rest % extent(*axis)?, rest / extent(*axis)?);
         }
-        let mut count = 1i64;
-        for tap in &taps {
-            let inside = match bound(*tap).next() {
-                None => extent(tap)?,
-                Some(bound) => {
-                    let limit = bound.limit.as_const()?;
-                    let value = |t: i64| bound.value.evaluate(&|atom| leaf(atom, &at, Some((*tap, t))));
-                    (0..extent(tap)?).filter(|t| (0..limit).contains(&value(*t))).count() as i64
-                }
-            };
-            count = count.checked_mul(inside)?;
-        }
-        if size.evaluate(&|atom| leaf(atom, &at, None)) != count.max(1) {
+        let count = taps.iter().try_fold(1, |n: i64, inside| n.checked_mul(inside.count(&at)?))?;
+        if size.evaluate(&|atom| leaf(atom, &at)) != count.max(1) {
             return Some(false);
         }
     }
     Some(true)
 }
 
-/// The index along an axis.
-fn leaf(atom: &Atom, at: &[i64], tap: Option<(usize, i64)>) -> i64 {
-    let Atom::Axis(axis) = atom else { return 0 };
-    match tap {
-        Some((tap, index)) if tap == *axis as usize => index,
-        _ => at.get(*axis as usize).copied().unwrap_or(0),
+/// How many taps of an axis are inside its bound, for every index along the axis of outputs that this is about.
+struct Inside {
+    axis: Option<usize>,
+    counts: Vec<i64>,
+}
+
+impl Inside {
+    /// Of a tap axis, which has one bound or none.
+    fn of(nest: &Nest, bounds: &[Bound], tap: usize) -> Option<Self> {
+        let taps = nest.axes[tap].extent.as_const()?;
+        let mut own = bounds.iter().filter(|bound| bound.value.uses_axis(tap));
+        let Some(bound) = own.next() else { return Some(Inside { axis: None, counts: vec![taps] }) };
+        let mut axes = (0..nest.axes.len()).filter(|axis| *axis != tap && bound.value.uses_axis(*axis));
+        let (axis, limit) = (axes.next().filter(|axis| *axis < nest.maps)?, bound.limit.as_const()?);
+        if own.next().is_some() || axes.next().is_some() {
+            return None;
+        }
+        let mut at = vec![0; nest.axes.len()];
+        let count = |index: i64| {
+            at[axis] = index;
+            let inside = |t: i64| {
+                at[tap] = t;
+                (0..limit).contains(&bound.value.evaluate(&|atom| leaf(atom, &at)))
+            };
+            (0..taps).map(inside).filter(|inside| *inside).count() as i64
+        };
+        Some(Inside { axis: Some(axis), counts: (0..nest.axes[axis].extent.as_const()?).map(count).collect() })
     }
+
+    fn count(&self, at: &[i64]) -> Option<i64> {
+        let index = self.axis.and_then(|axis| at.get(axis).copied()).unwrap_or(0);
+        self.counts.get(usize::try_from(index).ok()?).copied()
+    }
+}
+
+/// The index along an axis.
+fn leaf(atom: &Atom, at: &[i64]) -> i64 {
+    let Atom::Axis(axis) = atom else { return 0 };
+    at.get(*axis as usize).copied().unwrap_or(0)
 }
