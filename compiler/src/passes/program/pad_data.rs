@@ -92,7 +92,7 @@ impl Padding {
         let few_channels = |window: &Window| apart(window) && runs_along_lines(nest, window, index);
         let along_lines = || window.as_ref().is_some_and(few_channels);
         // Kernels for pooling along lines leave out what is padding.
-        if window.as_ref().is_some_and(|window| pool_lines::operation(nest, window).is_some()) {
+        if window.as_ref().is_some_and(|window| pool_lines::pads(program, nest, window)) {
             return None;
         }
         let depthwise = window.as_ref().is_some_and(|window| window.weights.is_some());

@@ -5,7 +5,7 @@ use crate::dim::{Atom, Dim};
 use crate::program::kernel::{Divisor, WindowOp};
 use crate::program::nest::{Binary, Bound, Const, Nest, Scalar};
 use crate::program::recognise::Window;
-use crate::program::{BufferId, Program, Role};
+use crate::program::{Program, Role};
 
 /// Outputs of a line, at least, where channels are few, and where a copy by channels is the other choice: of shorter ones, to find
 /// their place takes longer.
@@ -24,13 +24,17 @@ const MOST_ELEMENTS: std::ops::RangeInclusive<f32> = 1.0..=65_536.0;
 /// Outputs whose elements are counted, at most.
 const MOST_COUNTED: i64 = 64 * 1024;
 
-/// Whether such a kernel takes a pooling window from an input straight to an output.
+/// Whether such a kernel takes a pooling window from an input straight to an output, of any number of channels.
 pub(super) fn takes(program: &Program, nest: &Nest, window: &Window) -> bool {
-    let Some(Scalar::Load { access, .. }) = nest.nodes.get(window.data as usize) else { return false };
-    let role = |buffer: BufferId| &program.buffer(buffer).role;
-    let between = matches!((role(access.buffer), role(nest.store.buffer)), (Role::Input(_), Role::Output(_)));
+    let to_output = matches!(program.buffer(nest.store.buffer).role, Role::Output(_));
     let long = nest.maps.checked_sub(1).is_some_and(|line| nest.axes[line].extent.range().min >= LEAST_OF_MANY);
-    between && long && operation(nest, window).is_some()
+    to_output && long && pads(program, nest, window)
+}
+
+/// Whether such a kernel takes a pooling window of an input if that runs along lines, and leaves out what is padding.
+pub(super) fn pads(program: &Program, nest: &Nest, window: &Window) -> bool {
+    let Some(Scalar::Load { access, .. }) = nest.nodes.get(window.data as usize) else { return false };
+    matches!(program.buffer(access.buffer).role, Role::Input(_)) && operation(nest, window).is_some()
 }
 
 /// The operation of such a window, if it has the form: lines along the last axes, in steps that kernels take.

@@ -207,8 +207,7 @@ pub(super) fn along_lines(program: &Program, nest: &Nest) -> Option<Line> {
     let Scalar::Load { access, bounds, .. } = nest.nodes.get(window.data as usize)? else { return None };
     let runs = runs_along_lines(nest, &window, &access.index) || pool_lines::takes(program, nest, &window);
     let axis = line_axis(nest, &access.index).filter(|_| runs)?;
-    let pools = pool_lines::operation(nest, &window).is_some();
-    let padded = bounds.iter().any(|bound| bound.value.uses_axis(axis)) && !pools;
+    let padded = bounds.iter().any(|bound| bound.value.uses_axis(axis)) && !pool_lines::pads(program, nest, &window);
     let to = nest.store.index.iter().position(|dim| dim.counts(axis)).filter(|_| !padded)?;
     let (dims, order) = (access.index.len(), rotated(nest.store.index.len(), to));
     Some(Line { data: window.data, dim: dims - 1, from: (access.buffer, (0..dims).collect()), order })
