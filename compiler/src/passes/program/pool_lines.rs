@@ -3,7 +3,7 @@
 
 use crate::dim::{Atom, Dim};
 use crate::program::kernel::{Divisor, WindowOp};
-use crate::program::nest::{Binary, Bound, Const, Nest, Scalar};
+use crate::program::nest::{Axis, Binary, Bound, Const, Nest, Scalar};
 use crate::program::recognise::Window;
 use crate::program::{Program, Role};
 
@@ -49,7 +49,7 @@ pub(super) fn operation(nest: &Nest, window: &Window) -> Option<WindowOp> {
     let others = access.index.split_last().is_some_and(|(_, others)| others.iter().all(alone));
     let stored = nest.store.index.split_last().is_some_and(|(_, others)| others.iter().all(alone));
     let bounded = bounds.iter().all(|bound| bound.value == *index || alone(&bound.value));
-    let several = |axes: &[crate::program::nest::Axis]| axes.iter().filter(|axis| !axis.extent.is(1)).count() <= AXES;
+    let several = |axes: &[Axis]| axes.iter().filter(|axis| !axis.extent.is(1)).count() <= AXES;
     let (maps, taps) = nest.axes.split_at(nest.maps);
     let across = taps.iter().rev().skip(1).map(|tap| tap.extent.as_const()).try_fold(1i64, |n, m| n.checked_mul(m?))?;
     let few = several(maps) && several(taps) && bounds.len() <= BOUNDS && across <= ACROSS;
