@@ -3,6 +3,7 @@
 mod machine_code;
 
 use include_ir_runtime::__private::v1::*;
+use include_ir_runtime::calls::{Arguments, Operand, Target, top_k};
 use machine_code::disassembly;
 
 /// A choice between an element and a new one, stored where the former lies, becomes a masked store, which takes AMD processors
@@ -24,6 +25,16 @@ fn nothing_compiled_for_avx2_makes_masked_stores() {
     };
     assert_eq!(one(Epilogue { then: Some(&Activation::LeakyRelu(0.5).on_tiles(cx)), ..Epilogue::NONE }), [-1.0]);
     assert_eq!(one(Epilogue { then: Some(&Slopes(&[0.25]).on_tiles(cx)), ..Epilogue::NONE }), [-0.5]);
+    let (x, mut places, mut scratch) = ([2.0f32; 12 * 16], [7i32; 11 * 16], [0i32; 24]);
+    top_k(Arguments {
+        cx,
+        inputs: &[Operand::new(&x, &[12, 16])],
+        outputs: &mut [Target::new(&mut places, &[11, 16]), Target::new(&mut scratch, &[24])],
+        integers: &[0, 0, 0],
+        floats: &[],
+        sizes: &mut [],
+    });
+    assert!(places.iter().enumerate().all(|(i, place)| *place == i as i32 / 16), "{places:?}");
     let Some(text) = disassembly() else { return };
     let is_masked = |text: &str| text.starts_with("vmaskmov") || text.starts_with("vpmaskmov");
     let (mut function, mut vectors, mut masked) = ("", 0, Vec::new());

@@ -2,21 +2,30 @@
 use super::Element;
 use crate::order::Turned;
 use crate::pod::Pod;
+use crate::simd::Simd;
 
 /// Elements that are compared.
 pub trait Key: Element + Pod + PartialOrd {
     /// Whether an element and a position fit one number.
     const NARROW: bool;
+    /// The least and the greatest key of an element that is narrow and not NaN; the least of all integers is left out.
+    const RANGE: [i32; 2];
     /// Whether this is not NaN.
     fn is_number(self) -> bool;
     /// A number in the order of the elements, which are narrow and not NaN.
     fn ordered(self) -> i32;
+    /// The same of a vector of elements.
+    ///
+    /// # Safety
+    /// So many are valid to read.
+    unsafe fn ordered_vector<S: Simd>(s: S, x: *const Self) -> S::I32;
 }
 
 macro_rules! key {
-    ($($ty:ty, $narrow:literal, $is_number:expr, $ordered:expr;)*) => {$(
+    ($($ty:ty, $narrow:literal, $range:expr, $is_number:expr, $ordered:expr, $vector:ident;)*) => {$(
         impl Key for $ty {
             const NARROW: bool = $narrow;
+            const RANGE: [i32; 2] = $range;
             #[inline(always)]
             fn is_number(self) -> bool {
                 ($is_number)(self)
@@ -25,16 +34,24 @@ macro_rules! key {
             fn ordered(self) -> i32 {
                 ($ordered)(self)
             }
+            #[inline(always)]
+            unsafe fn ordered_vector<S: Simd>(s: S, x: *const Self) -> S::I32 {
+                // SAFETY: promised by the caller.
+                unsafe { $vector(s, x) }
+            }
         }
     )*};
 }
 key! {
-    f32, true, |x: f32| !x.is_nan(), order_of_bits;
-    i32, true, |_| true, |x| x;
-    u8, true, |_| true, i32::from;
-    f64, false, |x: f64| !x.is_nan(), |_| 0;
-    i64, false, |_| true, |_| 0;
+    f32, true, [!INFINITY, INFINITY], |x: f32| !x.is_nan(), order_of_bits, order_of_vector;
+    i32, true, [-i32::MAX, i32::MAX], |_| true, |x| x, load_i32;
+    u8, true, [-256, 255], |_| true, i32::from, load_u8;
+    f64, false, [0; 2], |x: f64| !x.is_nan(), |_| 0, none;
+    i64, false, [0; 2], |_| true, |_| 0, none;
 }
+
+/// The bits of infinity.
+const INFINITY: i32 = f32::INFINITY.to_bits().cast_signed();
 
 /// Adding zero makes both zeros the same one. Negative numbers have the order of their bits backwards.
 #[inline(always)]
@@ -45,19 +62,48 @@ fn order_of_bits(x: f32) -> i32 {
 /// Greater for larger elements, or with `smallest` for smaller ones; of equal ones, for those with smaller positions.
 #[inline(always)]
 pub fn rank<K: Key>(x: K, position: i32, smallest: bool) -> i64 {
-    rank_of(key(x, smallest), position)
+    i64::from(key(x, smallest)) << 32 | i64::from((!position).cast_unsigned())
+}
+
+/// # Safety
+/// A vector of numbers is valid to read.
+#[inline(always)]
+unsafe fn load_i32<S: Simd>(s: S, x: *const i32) -> S::I32 {
+    // SAFETY: promised by the caller.
+    unsafe { s.load_i32(x) }
+}
+
+/// # Safety
+/// A vector of numbers is valid to read.
+#[inline(always)]
+unsafe fn load_u8<S: Simd>(s: S, x: *const u8) -> S::I32 {
+    // SAFETY: promised by the caller.
+    s.u8_to_i32(unsafe { s.load_u8(x) })
+}
+
+/// Wide elements are not compared by vectors.
+///
+/// # Safety
+/// None.
+#[inline(always)]
+unsafe fn none<S: Simd, T>(s: S, _: *const T) -> S::I32 {
+    s.splat_i32(0)
+}
+
+/// # Safety
+/// A vector of numbers is valid to read.
+#[inline(always)]
+unsafe fn order_of_vector<S: Simd>(s: S, x: *const f32) -> S::I32 {
+    // SAFETY: promised by the caller.
+    let bits = s.f32_to_bits(s.add(unsafe { s.load(x) }, s.splat(0.0)));
+    let sign = s.shr_logical_i32(bits, 31);
+    s.xor_i32(bits, s.sub_i32(s.shl_i32(sign, 31), sign))
 }
 
 /// A number that is greater for larger elements, or with `smallest` for smaller ones.
 #[inline(always)]
 pub fn key<K: Key>(x: K, smallest: bool) -> i32 {
     if smallest { !x.ordered() } else { x.ordered() }
-}
-
-/// The rank of an element with this key.
-#[inline(always)]
-pub fn rank_of(key: i32, position: i32) -> i64 {
-    i64::from(key) << 32 | i64::from((!position).cast_unsigned())
 }
 
 /// The position of an element with this rank.

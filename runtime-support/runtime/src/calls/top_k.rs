@@ -1,6 +1,7 @@
 //! The positions of the largest elements along an axis.
 mod columns;
 mod few;
+mod many;
 mod rows;
 
 use super::rank::{Key, position, rank};
@@ -18,7 +19,8 @@ const INSERTED: usize = 32;
 /// The positions of the largest elements of input 0 along an axis: output 0 (i32), as many as it has along the axis.
 ///
 /// Integers: axis; 1 for the smallest instead of the largest; 1 to order positions ascending instead of by value. Output 1
-/// (i32) is working memory: twice the size of the axis. Of equal elements the first ones win.
+/// (i32) is working memory: twice the size of the axis. Output 2, if there is one, are the elements at the positions. Of
+/// equal elements the first ones win.
 #[inline]
 pub fn top_k(mut arguments: Arguments<'_>) {
     match arguments.input(0).elements {
@@ -36,30 +38,46 @@ fn top_k_of<K: Key>(x: &[K], arguments: &mut Arguments<'_>) {
     let dims = arguments.input(0).dims;
     let inner: usize = dims.iter().skip(axis + 1).product();
     let count = arguments.input(0).dim(axis);
-    let [out, scratch, ..] = &mut *arguments.outputs else { return };
+    let [out, scratch, values @ ..] = &mut *arguments.outputs else { return };
     let k = out.dim(axis);
     let (out, scratch) = (out.get::<i32>(), scratch.get::<i32>());
+    let values = values.first_mut().map(|values| values.get::<K>()).unwrap_or_default();
     let (all, flags) = (floor_div_usize(x.len(), count.saturating_mul(inner)), [smallest, by_position]);
     // The memory of a result whose size is known at run time may be larger.
     let size = all.saturating_mul(k).saturating_mul(inner).min(out.len());
     let out = out.get_mut(..size).unwrap_or_default();
+    let values = values.get_mut(..size).unwrap_or_default();
     let done = if !VECTORS || !K::NARROW || k == 0 {
         false
     } else if inner > 1 {
-        k <= columns::MOST && columns::select(cx, x, out, [count, inner, k], flags)
+        k <= many::MOST && columns::select(cx, x, (&mut *out, &mut *values), [count, inner, k], flags)
     } else if rows::fit(all, count, k) {
         rows::select(cx, x, out, [count, k], flags)
     } else {
         cx.threads() > 1 && select_apart(cx, x, out, [count, k], flags)
     };
-    if done {
+    if done && inner > 1 {
         return;
     }
     let results = blocks_mut(out, k.saturating_mul(inner));
-    for (block, out) in blocks(x, count.saturating_mul(inner)).zip(results) {
+    for (block, out) in blocks(x, count.saturating_mul(inner)).zip(results).filter(|_| !done) {
         for at in 0..inner {
             let column = Column { x: block.get(at..).unwrap_or_default(), inner, count, smallest };
             column.write(out.get_mut(at..).unwrap_or_default(), k, by_position, scratch);
+        }
+    }
+    look_up(x, out, values, [count, inner, k]);
+}
+
+/// The elements at positions in columns of blocks, as many of them as there is room for.
+fn look_up<K: Key>(x: &[K], positions: &[i32], values: &mut [K], [count, inner, k]: [usize; 3]) {
+    let size = k.saturating_mul(inner);
+    let results = blocks(positions, size).zip(blocks_mut(values, size));
+    for (block, (positions, values)) in blocks(x, count.saturating_mul(inner)).zip(results) {
+        for (positions, values) in blocks(positions, inner).zip(blocks_mut(values, inner)) {
+            for (at, (position, slot)) in positions.iter().zip(values).enumerate() {
+                *slot = block.get(*position as usize * inner + at).copied().unwrap_or(K::ZERO);
+            }
         }
     }
 }
@@ -250,13 +268,13 @@ impl<K: Key> Column<'_, K> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Element, Operand, Target};
+    use super::super::{Operand, Target};
     use super::*;
     extern crate std;
     use std::vec::Vec;
 
     /// Alone, and the same on several threads.
-    fn run<K: Element>(x: &[K], sizes: [usize; 2], k: usize, flags: [bool; 2]) -> Vec<usize> {
+    fn run<K: Key>(x: &[K], sizes: [usize; 2], k: usize, flags: [bool; 2]) -> Vec<usize> {
         let alone = run_in(Cx::detect(), x, sizes, k, flags);
         #[cfg(feature = "threads")]
         {
@@ -266,17 +284,27 @@ mod tests {
         alone
     }
 
-    fn run_in<K: Element>(cx: Cx<'_>, x: &[K], [count, inner]: [usize; 2], k: usize, flags: [bool; 2]) -> Vec<usize> {
+    fn run_in<K: Key>(cx: Cx<'_>, x: &[K], [count, inner]: [usize; 2], k: usize, flags: [bool; 2]) -> Vec<usize> {
         let outer = x.len() / (count * inner).max(1);
         let (mut out, mut scratch) = (std::vec![-1i32; outer * k * inner], std::vec![0i32; 2 * count]);
+        let mut values = std::vec![K::ZERO; out.len()];
         top_k(Arguments {
             cx,
             inputs: &[Operand::new(x, &[outer, count, inner])],
-            outputs: &mut [Target::new(&mut out, &[outer, k, inner]), Target::new(&mut scratch, &[2 * count])],
+            outputs: &mut [
+                Target::new(&mut out, &[outer, k, inner]),
+                Target::new(&mut scratch, &[2 * count]),
+                Target::new(&mut values, &[outer, k, inner]),
+            ],
             integers: &[1, i64::from(flags[0]), i64::from(flags[1])],
             floats: &[],
             sizes: &mut [],
         });
+        for (i, (position, value)) in out.iter().zip(&values).enumerate() {
+            let block = i / (k * inner) * count * inner;
+            let want = x[block + *position as usize * inner + i % inner];
+            assert!(*value == want || !want.is_number() && !value.is_number(), "{count} {inner} {k}");
+        }
         out.into_iter().map(|position| position as usize).collect()
     }
 

@@ -1,46 +1,75 @@
 //! The best elements of several columns, or rows, at once: in registers where they are few.
-use super::super::rank::rank_of;
+use super::super::rank::Key;
+use super::many::Many;
 use crate::cx::Cx;
 use crate::simd::{Simd, WithSimd};
 
 /// Columns that are compared at once.
 pub const LANES: usize = 16;
 /// So many times as many elements as are wanted are inserted without a look whether they belong to the best.
-pub const TRIED: usize = 16;
+const TRIED: usize = 16;
 /// Elements that take a microsecond, for each that is wanted.
 pub const WORK: usize = 4096;
 /// Most results that stay in registers.
-pub const MOST: usize = 10;
+pub const HELD: usize = 10;
 
-/// A rank in every column; vectors of them lie in one line of a cache each.
+/// A number of every column.
 #[derive(Clone, Copy)]
 #[repr(align(64))]
-pub struct Ranks(pub [i64; LANES]);
+pub struct Line(pub [i32; LANES]);
 
-/// No element.
-pub const NONE: Ranks = Ranks([i64::MIN; LANES]);
+impl Line {
+    /// No element comes behind this.
+    pub const LEAST: Line = Line([i32::MIN; LANES]);
+}
 
 /// Elements that are compared, line by line: of every one of [`LANES`] columns the next one.
 pub trait Lines: Copy {
-    /// The keys of a vector of the next line, from column `first` on, and whether some of them tell nothing: NaN, and what is
-    /// no better than none.
-    fn next<S: Simd>(&mut self, s: S, first: usize) -> Option<(S::I32, bool)>;
+    /// Keys beyond these tell nothing: of NaN, and what is no better than no element.
+    const RANGE: [i32; 2];
+
+    /// The keys of a vector of the next line, from column `first` on.
+    fn next<S: Simd>(&mut self, s: S, first: usize) -> Option<S::I32>;
 }
 
-/// The ranks of the best elements of every column, best first, up to [`MOST`]; false if some key tells nothing.
+/// The keys of a vector of elements, from one of a line on.
 #[inline(always)]
-pub fn select(cx: Cx<'_>, lines: impl Lines, best: &mut [Ranks]) -> bool {
-    match best.len() {
+pub fn keys<K: Key, S: Simd>(s: S, line: &[K; LANES], first: usize, smallest: bool) -> Option<S::I32> {
+    let elements = line.get(first..first + S::LANES)?;
+    // SAFETY: so many elements.
+    let ordered = unsafe { K::ordered_vector(s, elements.as_ptr()) };
+    Some(if smallest { s.xor_i32(ordered, s.splat_i32(-1)) } else { ordered })
+}
+
+/// Whether all keys tell something, by the least and the greatest of them, or others that do.
+#[inline(always)]
+pub fn tell<L: Lines, S: Simd>(s: S, least: S::I32, greatest: S::I32) -> bool {
+    let [from, to] = L::RANGE.map(|key| s.splat_i32(key));
+    !s.any(s.lt_i32(least, from)) && !s.any(s.lt_i32(to, greatest))
+}
+
+/// The places of the best elements of every column, best first or in their own order; false if some key tells nothing.
+#[inline(always)]
+pub fn select(cx: Cx<'_>, lines: impl Lines, best: &mut [Line], by_position: bool) -> bool {
+    let told = match best.len() {
         0..=2 => cx.dispatch(Few::<_, 2> { lines, best }),
         3..=5 => cx.dispatch(Few::<_, 5> { lines, best }),
-        _ => cx.dispatch(Few::<_, MOST> { lines, best }),
+        6..=HELD => cx.dispatch(Few::<_, HELD> { lines, best }),
+        _ => cx.dispatch(Many { lines, best }),
+    };
+    if by_position {
+        cx.vectorize(
+            #[inline(always)]
+            || order(best),
+        );
     }
+    told
 }
 
 /// At most `N` of the best elements.
 struct Few<'a, L, const N: usize> {
     lines: L,
-    best: &'a mut [Ranks],
+    best: &'a mut [Line],
 }
 
 impl<L: Lines, const N: usize> WithSimd for Few<'_, L, N> {
@@ -59,9 +88,9 @@ impl<L: Lines, const N: usize> Few<'_, L, N> {
     #[inline(always)]
     fn select<S: Simd>(&mut self, s: S, first: usize) -> bool {
         let (mut keys, mut places) = ([s.splat_i32(i32::MIN); N], [s.splat_i32(0); N]);
-        let (mut lines, mut place, mut unordered) = (self.lines, 0, false);
-        while let Some((new, tells_nothing)) = lines.next(s, first) {
-            unordered |= tells_nothing;
+        let (mut lines, mut place, mut least) = (self.lines, 0, s.splat_i32(0));
+        while let Some(new) = lines.next(s, first) {
+            least = s.min_i32(least, new);
             // The first ones nearly all belong to the best; then it is worth while to look.
             let tried = place as usize >= TRIED * N;
             if !tried || keys.last().is_none_or(|last| s.any(s.lt_i32(*last, new))) {
@@ -69,18 +98,12 @@ impl<L: Lines, const N: usize> Few<'_, L, N> {
             }
             place += 1;
         }
-        for ((best, keys), places) in self.best.iter_mut().zip(keys).zip(places) {
-            let (mut key, mut place) = ([0; LANES], [0; LANES]);
-            // SAFETY: so many numbers at most.
-            unsafe {
-                s.store_i32(key.as_mut_ptr(), keys);
-                s.store_i32(place.as_mut_ptr(), places);
-            }
-            for ((rank, key), place) in best.0.iter_mut().skip(first).take(S::LANES).zip(key).zip(place) {
-                *rank = rank_of(key, place);
-            }
+        for (best, places) in self.best.iter_mut().zip(places) {
+            let Some(best) = best.0.get_mut(first..first + S::LANES) else { return false };
+            // SAFETY: so many numbers.
+            unsafe { s.store_i32(best.as_mut_ptr(), places) };
         }
-        !unordered
+        tell::<L, S>(s, least, keys[0])
     }
 }
 
@@ -94,39 +117,28 @@ fn take<S: Simd, const N: usize>(
     key: S::I32,
     place: S::I32,
 ) {
-    // What a level gets where the new element is better than its own: that element, or what the level above had.
-    let mut next = (key, place);
-    for level in 0..N {
-        let (old, better) = ((keys[level], places[level]), s.lt_i32(keys[level], key));
-        keys[level] = s.select_i32(better, next.0, old.0);
-        places[level] = s.select_i32(better, next.1, old.1);
-        next = (s.select_i32(better, old.0, key), s.select_i32(better, old.1, place));
+    // Going up, every level gets what the one above has, or the new element, where this is better than what it has itself.
+    let mut better = s.lt_i32(keys[N - 1], key);
+    for level in (1..N).rev() {
+        let above = keys[level - 1];
+        let moves = s.lt_i32(above, key);
+        keys[level] = s.max_i32(keys[level], s.min_i32(above, key));
+        places[level] = s.select_i32(better, s.select_i32(moves, places[level - 1], place), places[level]);
+        better = moves;
     }
+    keys[0] = s.max_i32(keys[0], key);
+    places[0] = s.select_i32(better, place, places[0]);
 }
 
-/// Puts ranks where they belong in their columns; the last ones leave.
+/// Orders the places of every column.
 #[inline(always)]
-pub fn insert(best: &mut [Ranks], ranks: &Ranks) {
-    // Going up, what is moved down has not changed yet.
-    for level in (1..best.len()).rev() {
-        let Ok([above, here]) = best.get_disjoint_mut([level - 1, level]) else { return };
-        for ((here, above), rank) in here.0.iter_mut().zip(above.0).zip(ranks.0) {
-            *here = (*here).max(rank.min(above));
+fn order(best: &mut [Line]) {
+    for end in (1..best.len()).rev() {
+        for at in 0..end {
+            let Ok([here, next]) = best.get_disjoint_mut([at, at + 1]) else { return };
+            for (here, next) in here.0.iter_mut().zip(&mut next.0) {
+                (*here, *next) = ((*here).min(*next), (*here).max(*next));
+            }
         }
-    }
-    if let Some(first) = best.first_mut() {
-        first.0.iter_mut().zip(ranks.0).for_each(|(first, rank)| *first = (*first).max(rank));
-    }
-}
-
-/// Orders the best elements of every column by position instead of by value.
-#[inline]
-pub fn order_by_position(best: &mut [Ranks]) {
-    for end in 0..best.len() {
-        let Some(best) = best.get_mut(..=end) else { continue };
-        let Some(last) = best.last_mut() else { continue };
-        let positions = Ranks(last.0.map(|rank| rank & i64::from(u32::MAX)));
-        *last = NONE;
-        insert(best, &positions);
     }
 }

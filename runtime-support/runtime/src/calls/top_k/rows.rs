@@ -1,6 +1,6 @@
 //! The largest elements of several rows at once.
-use super::super::rank::{Key, key, position};
-use super::few::{self, LANES, Lines, NONE, order_by_position};
+use super::super::rank::{Key, key};
+use super::few::{self, LANES, Line, Lines};
 use crate::blocks::blocks_mut;
 use crate::cx::Cx;
 use crate::parts::split_rows;
@@ -13,7 +13,7 @@ const PASSED: usize = 100;
 /// Whether the `k` best of so many rows of `count` elements are selected together.
 #[inline]
 pub fn fit(rows: usize, count: usize, k: usize) -> bool {
-    rows >= LANES && (1..=few::MOST).contains(&k) && count <= PASSED * k
+    rows >= LANES && (1..=few::HELD).contains(&k) && count <= PASSED * k
 }
 
 /// The positions of the `k` best elements of each row of `count`, where they [`fit`]: rows of `out`. False if there may be NaN
@@ -33,18 +33,15 @@ pub fn select<K: Key>(
             let first = next.min(rows.len().saturating_sub(LANES));
             next = first + LANES;
             let x = x.get((rows.start + first) * count..).unwrap_or_default();
-            let mut best = [NONE; few::MOST];
+            let mut best = [Line::LEAST; few::HELD];
             let Some(best) = best.get_mut(..k) else { return false };
-            let rows = Rows { x, count, smallest, at: 0, tells_nothing: false, block: [[0; LANES]; LANES] };
-            if !few::select(cx, rows, best) {
+            let rows = Rows { x, count, smallest, at: 0, block: [[0; LANES]; LANES] };
+            if !few::select(cx, rows, best, by_position) {
                 return false;
-            }
-            if by_position {
-                order_by_position(best);
             }
             for (row, out) in blocks_mut(out.get_mut(first * k..).unwrap_or_default(), k).take(LANES).enumerate() {
                 for (slot, best) in out.iter_mut().zip(&*best) {
-                    *slot = best.0.get(row).map_or(0, |rank| position(*rank));
+                    *slot = best.0.get(row).copied().unwrap_or_default();
                 }
             }
         }
@@ -61,7 +58,6 @@ struct Rows<'a, K> {
     smallest: bool,
     /// The next one.
     at: usize,
-    tells_nothing: bool,
     /// The keys of a block of all rows: what the next elements are, line by line.
     block: [[i32; LANES]; LANES],
 }
@@ -70,7 +66,7 @@ impl<K: Key> Rows<'_, K> {
     /// Reads the next block, as much of it as there is.
     #[inline(always)]
     fn read(&mut self) {
-        let (mut rows, mut unordered) = ([[0; LANES]; LANES], false);
+        let mut rows = [[0; LANES]; LANES];
         for (row, keys) in rows.iter_mut().enumerate() {
             let row = self.x.get(row * self.count..).and_then(|x| x.get(..self.count)).unwrap_or_default();
             let row = row.get(self.at..).unwrap_or_default();
@@ -86,10 +82,8 @@ impl<K: Key> Rows<'_, K> {
             };
             for (slot, x) in keys.iter_mut().zip(elements) {
                 *slot = key(*x, self.smallest);
-                unordered |= !x.is_number() | (*slot == i32::MIN);
             }
         }
-        self.tells_nothing = unordered;
         let (from, to) = (rows.as_ptr().cast::<i32>(), self.block.as_mut_ptr().cast::<i32>());
         for i in (0..LANES).step_by(SQUARE) {
             for j in (0..LANES).step_by(SQUARE) {
@@ -101,8 +95,10 @@ impl<K: Key> Rows<'_, K> {
 }
 
 impl<K: Key> Lines for Rows<'_, K> {
+    const RANGE: [i32; 2] = K::RANGE;
+
     #[inline(always)]
-    fn next<S: Simd>(&mut self, s: S, first: usize) -> Option<(S::I32, bool)> {
+    fn next<S: Simd>(&mut self, s: S, first: usize) -> Option<S::I32> {
         if self.at >= self.count {
             return None;
         }
@@ -112,6 +108,6 @@ impl<K: Key> Lines for Rows<'_, K> {
         let line = self.block.get(self.at % LANES)?.get(first..first + S::LANES)?;
         self.at += 1;
         // SAFETY: so many numbers.
-        Some((unsafe { s.load_i32(line.as_ptr()) }, self.tells_nothing))
+        Some(unsafe { s.load_i32(line.as_ptr()) })
     }
 }
