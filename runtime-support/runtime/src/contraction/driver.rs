@@ -100,7 +100,7 @@ unsafe fn tiles(
 ) {
     let line = Line::of(c);
     let work = |block: &mut [Row]| {
-        let mut table = Table { block, tabled: 0..0, in_strips: false };
+        let mut table = Table { block, tabled: 0..0, in_strips: None };
         for i in 0..range.len() {
             let part = if cx.is_back() { range.end - 1 - i } else { range.start + i };
             let (batch, rows, cols) = parts.part(part);
@@ -134,20 +134,22 @@ struct Piece {
 struct Table<'b> {
     block: &'b mut [Row],
     tabled: Range<usize>,
-    /// Only those that strips need.
-    in_strips: bool,
+    /// Only those that strips need, of each stretch so many of the last ones.
+    in_strips: Option<usize>,
 }
 
 impl Table<'_> {
     /// These rows, of which there are no more than the block holds, or those of them that strips need.
-    fn rows(&mut self, c: &Contraction, rows: Range<usize>, strips: Option<&Steps>) -> &[Row] {
-        let (first, n) = (rows.start, rows.len());
-        if self.tabled != rows || self.in_strips && strips.is_none() {
+    fn rows(&mut self, c: &Contraction, rows: Range<usize>, strips: Option<(&Steps, usize)>) -> &[Row] {
+        let (first, n, last) = (rows.start, rows.len(), strips.map(|(_, last)| last));
+        if self.tabled != rows || self.in_strips.is_some() && self.in_strips != last {
             match strips {
-                Some(steps) => fill_but(c, self.block, (first, n), |row| steps.between_ends(row, &rows)),
+                Some((steps, last)) => {
+                    fill_but(c, self.block, (first, n), |row| steps.between_ends(row, &rows, last));
+                }
                 None => fill(c, self.block, first, n),
             }
-            (self.tabled, self.in_strips) = (rows, strips.is_some());
+            (self.tabled, self.in_strips) = (rows, last);
         }
         self.block.get(..n).unwrap_or_default()
     }
@@ -172,7 +174,8 @@ impl Job<'_> {
         let mut first_row = part.start;
         while first_row < part.end {
             let rows = size.min(part.end - first_row);
-            let strips = self.steps.as_ref().filter(|_| rows > MANY && self.is_in_strips(kernels, rows, &cols));
+            let steps = self.steps.as_ref().filter(|_| rows > MANY);
+            let strips = steps.and_then(|steps| Some((steps, self.in_strips(kernels, steps, rows, &cols)?)));
             let tabled = table.rows(self.c, first_row..first_row + rows, strips);
             // SAFETY: promised by the caller.
             unsafe { self.panels(kernels, (first_row, tabled), cols.clone(), then) };
@@ -270,14 +273,21 @@ impl Job<'_> {
         })
     }
 
-    /// Whether strips compute all columns of so many rows, as far as these are strips.
-    fn is_in_strips(&self, kernels: Kernels, rows: usize, cols: &Range<usize>) -> bool {
+    /// If strips compute all columns of so many rows, as far as these are strips: how many rows of a stretch become tiles.
+    fn in_strips(&self, kernels: Kernels, steps: &Steps, rows: usize, cols: &Range<usize>) -> Option<usize> {
         let [first, end] = [cols.start, cols.end.saturating_sub(1)].map(|at| floor_div_usize(at, self.c.panel));
+        let mut tiles = 0;
         // All panels between the first and the last one are as the second.
-        [first, end.min(first + 1), end].into_iter().all(|panel| {
+        for panel in [first, end.min(first + 1), end] {
             let piece = self.piece(panel, cols);
-            self.sets(kernels, &piece, rows).all(|(_, set, cols)| self.takes_strips(set, rows, cols))
-        })
+            for (_, set, cols) in self.sets(kernels, &piece, rows) {
+                if !self.takes_strips(set, rows, cols) {
+                    return None;
+                }
+                tiles = tiles.max(self.tiles_of_stretch(set, steps));
+            }
+        }
+        Some(tiles)
     }
 
     /// All rows of a block against the columns of a kernel; the arguments as for `tiles`.

@@ -91,6 +91,11 @@ impl KernelSet {
     pub fn writes(&self, cols: usize) -> bool {
         cols == self.cols || self.lanes >= IN_PART
     }
+
+    /// Whether a row is one wide vector: few of them wait for their sums.
+    pub fn waits(&self) -> bool {
+        self.cols == self.lanes && self.writes(1)
+    }
 }
 
 /// Widths in descending order.

@@ -104,13 +104,14 @@ impl Steps {
     }
 
     /// Of the rows of a block from `row` on, those that strips need no addresses of: all but the first of the block and of a
-    /// stretch, and the last ones, of which tiles may be made.
-    pub(super) fn between_ends(&self, row: usize, block: &Range<usize>) -> Range<usize> {
+    /// stretch, and some of the last ones, of which tiles may be made. Short stretches are tiles.
+    pub(super) fn between_ends(&self, row: usize, block: &Range<usize>, last: usize) -> Range<usize> {
         let (start, end) = self.inside;
         let at = floor_mod_usize(row, self.line);
-        let from = (start + 1).saturating_sub(at).max(usize::from(row == block.start));
-        let to = end.saturating_sub(at).min(block.end.saturating_sub(row)).saturating_sub(2 * MOST_ROWS);
-        if from < to { from..to } else { 0..0 }
+        let first = start.saturating_sub(at);
+        let end = end.saturating_sub(at).min(block.end.saturating_sub(row));
+        let (from, to) = (first + 1, end.saturating_sub(last));
+        if first + MOST_ROWS <= end && from < to { from..to } else { 0..0 }
     }
 
     /// Rows from row `first` of a batch on that are a strip, or not (then `false`): how many of them there are.

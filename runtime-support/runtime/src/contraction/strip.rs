@@ -15,7 +15,7 @@
 )]
 
 use super::Then;
-use super::job::{Job, offset};
+use super::job::{Job, MOST_ROWS, offset};
 use super::kernel::{Args, KernelSet, LINE};
 use super::results::Results;
 use super::steps::{Run, Runs, Steps};
@@ -129,12 +129,21 @@ impl Job<'_> {
         let least = set.kernels.len();
         let over = floor_mod_usize(stretch, least);
         let between = steps.between().min(left - stretch);
-        if set.cols == set.lanes && set.writes(1) && between > 0 && between < least {
+        if set.waits() && between > 0 && between < least {
             let more = if over + between < least / 2 && stretch > 2 * least { least } else { 0 };
             return (stretch - over - more, over + more + between);
         }
         // Where the result is updated in place, nothing is computed twice.
         if self.in_place { (stretch - over, over) } else { (stretch, 0) }
+    }
+
+    /// How many rows of a stretch become tiles, at most.
+    pub(super) fn tiles_of_stretch(&self, set: &KernelSet, steps: &Steps) -> usize {
+        match steps.between() {
+            1.. if set.waits() => 2 * MOST_ROWS,
+            _ if self.in_place => MOST_ROWS,
+            _ => 0,
+        }
     }
 }
 

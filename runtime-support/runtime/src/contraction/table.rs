@@ -167,10 +167,11 @@ fn fill_line(c: &Contraction, fast: usize, index: &[usize; 4], line: &mut [Row],
     for (b, bound) in c.bounds.iter().enumerate() {
         if bound.limit != 0 && usize::from(bound.row) == fast {
             let (first, inside) = (index[fast & 3], bound.inside(c));
+            let [before, behind] = [inside.start, inside.end].map(|at| at.saturating_sub(first).min(line.len()));
             let mut at = *index;
-            for (i, row) in line.iter_mut().enumerate() {
+            for i in (0..before).chain(behind.max(before)..line.len()) {
                 at[fast & 3] = first + i;
-                if !inside.contains(&at[fast & 3]) {
+                if let Some(row) = line.get_mut(i) {
                     row.restrict(c, b, bound, &at);
                 }
             }
@@ -237,7 +238,10 @@ pub(super) fn valid(bound: &Bound, row: isize, taps: isize) -> (isize, isize) {
         0 if low <= 0 && high > 0 => (0, taps),
         0 => (0, 0),
         1 => (low, high),
-        step if step > 0 => (ceil_div(low, step), ceil_div(high, step)),
+        // A division takes as long as some products.
+        step if step > 0 => {
+            (if low <= 0 { 0 } else { ceil_div(low, step) }, if reach < high { taps } else { ceil_div(high, step) })
+        }
         // position + tap * step >= 0 and < limit, with the signs turned.
         step => (
             ceil_div(high.saturating_neg().saturating_add(1), step.saturating_neg()),
