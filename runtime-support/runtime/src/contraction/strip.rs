@@ -15,7 +15,7 @@
 )]
 
 use super::Then;
-use super::job::{Job, MOST_ROWS, offset};
+use super::job::{Job, offset};
 use super::kernel::{Args, KernelSet, LINE};
 use super::results::Results;
 use super::steps::{Run, Runs, Steps};
@@ -123,8 +123,8 @@ impl Job<'_> {
         (end, others)
     }
 
-    /// How many rows of a stretch are computed in a strip, and how many behind them as tiles. Where a row is one wide vector,
-    /// a tile of few rows waits for its sums: it gets rows of the strip besides those between two stretches.
+    /// How many rows of a stretch are computed in a strip, and how many behind them as tiles. What is left of a strip and the rows
+    /// between two stretches are one tile: few rows wait for their sums. Where a row is one wide vector, they do for any.
     fn shorten(&self, set: &KernelSet, steps: &Steps, stretch: usize, left: usize) -> (usize, usize) {
         let least = set.kernels.len();
         let over = floor_mod_usize(stretch, least);
@@ -133,16 +133,22 @@ impl Job<'_> {
             let more = if over + between < least / 2 && stretch > 2 * least { least } else { 0 };
             return (stretch - over - more, over + more + between);
         }
+        if over > 0 && between > 0 && over + between <= least {
+            return (stretch - over, over + between);
+        }
         // Where the result is updated in place, nothing is computed twice.
         if self.in_place { (stretch - over, over) } else { (stretch, 0) }
     }
 
     /// How many rows of a stretch become tiles, at most.
     pub(super) fn tiles_of_stretch(&self, set: &KernelSet, steps: &Steps) -> usize {
-        match steps.between() {
-            1.. if set.waits() => 2 * MOST_ROWS,
-            _ if self.in_place => MOST_ROWS,
-            _ => 0,
+        let (least, between) = (set.kernels.len(), steps.between() > 0);
+        if set.waits() && between {
+            2 * least
+        } else if self.in_place || between {
+            least
+        } else {
+            0
         }
     }
 }
