@@ -414,15 +414,20 @@ mod tests {
     }
 
     #[test]
-    fn columns_with_nan_are_selected_one_by_one() {
-        let (count, inner, k) = (40, 70, 6);
-        let x: Vec<f32> =
-            (0..count * inner).map(|i| if i % 111 == 5 { f32::NAN } else { (i * 37 % 501) as f32 }).collect();
-        let together = run(&x, [count, inner], k, [false, false]);
-        for column in 0..inner {
-            let own: Vec<f32> = x.iter().copied().skip(column).step_by(inner).collect();
-            let got: Vec<usize> = together.iter().copied().skip(column).step_by(inner).collect();
-            assert_eq!(got, run(&own, [count, 1], k, [false, false]), "{column}");
+    fn columns_with_special_numbers_are_those_of_one() {
+        let (count, inner) = (40, 70);
+        let special = [f32::NAN, -f32::NAN, f32::INFINITY, f32::NEG_INFINITY, -0.0];
+        for (special, k) in special.into_iter().zip([6, 6, 20, 20, 6]).flat_map(|(x, k)| [(x, k), (x, 26 - k)]) {
+            let number = |i: usize| if i % 111 == 5 { special } else { (i * 37 % 501) as f32 - 250.0 };
+            let x: Vec<f32> = (0..count * inner).map(number).collect();
+            for flags in [[false, false], [true, false]] {
+                let together = run(&x, [count, inner], k, flags);
+                for column in 0..inner {
+                    let own: Vec<f32> = x.iter().copied().skip(column).step_by(inner).collect();
+                    let got: Vec<usize> = together.iter().copied().skip(column).step_by(inner).collect();
+                    assert_eq!(got, run(&own, [count, 1], k, flags), "{special} {k} {column}");
+                }
+            }
         }
     }
 }

@@ -43,7 +43,7 @@ pub fn keys<K: Key, S: Simd>(s: S, line: &[K; LANES], first: usize, smallest: bo
 
 /// Whether all keys tell something, by the least and the greatest of them, or others that do.
 #[inline(always)]
-pub fn tell<L: Lines, S: Simd>(s: S, least: S::I32, greatest: S::I32) -> bool {
+pub fn all_tell<L: Lines, S: Simd>(s: S, least: S::I32, greatest: S::I32) -> bool {
     let [from, to] = L::RANGE.map(|key| s.splat_i32(key));
     !s.any(s.lt_i32(least, from)) && !s.any(s.lt_i32(to, greatest))
 }
@@ -103,7 +103,7 @@ impl<L: Lines, const N: usize> Few<'_, L, N> {
             // SAFETY: so many numbers.
             unsafe { s.store_i32(best.as_mut_ptr(), places) };
         }
-        tell::<L, S>(s, least, keys[0])
+        all_tell::<L, S>(s, least, keys[0])
     }
 }
 

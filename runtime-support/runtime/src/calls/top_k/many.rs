@@ -1,5 +1,5 @@
 //! The best elements of several columns at once, where registers do not hold them.
-use super::few::{LANES, Line, Lines, tell};
+use super::few::{LANES, Line, Lines, all_tell};
 use crate::simd::{Simd, WithSimd};
 
 /// Most of them.
@@ -46,7 +46,7 @@ impl<L: Lines> Many<'_, L> {
             unsafe { take(s, levels.as_mut_ptr().cast::<i32>().wrapping_add(first), kept, (new, s.splat_i32(place))) };
             place += 1;
         }
-        tell::<L, S>(s, least, greatest)
+        all_tell::<L, S>(s, least, greatest)
     }
 }
 
