@@ -118,9 +118,10 @@ impl Op for TopK {
         let order = builder.temporary(ElementType::I32, vec![count * 2]);
         let flags = [self.smallest, self.order == Order::Position].map(|flag| Dim::constant(i64::from(flag)));
         // Elements of a column are far apart: the call looks them up while they are near.
-        let columns = !dims.iter().skip(axis + 1).all(|dim| dim.is(1));
-        let found = columns && keys == x && builder.scalar_type(x)? != ScalarType::Bool;
-        let outputs = [vec![positions, order], if found { vec![values] } else { Vec::new() }].concat();
+        let columns = dims.iter().skip(axis + 1).any(|dim| !dim.is(1));
+        let looked_up = columns && keys == x && builder.scalar_type(x)? != ScalarType::Bool;
+        let mut outputs = vec![positions, order];
+        outputs.extend(looked_up.then_some(values));
         builder.call(Call {
             function: function!(top_k),
             inputs: vec![keys],
@@ -129,7 +130,7 @@ impl Op for TopK {
             floats: Vec::new(),
             sizes: Vec::new(),
         });
-        if found {
+        if looked_up {
             return builder.convert(positions, indices);
         }
         builder.map(values, |n, i| {

@@ -22,7 +22,7 @@ pub trait Key: Element + Pod + PartialOrd {
 }
 
 macro_rules! key {
-    ($($ty:ty, $narrow:literal, $range:expr, $is_number:expr, $ordered:expr, $vector:ident;)*) => {$(
+    ($($ty:ty, $narrow:literal, $range:expr, $is_number:expr, $ordered:expr, $vector:expr;)*) => {$(
         impl Key for $ty {
             const NARROW: bool = $narrow;
             const RANGE: [i32; 2] = $range;
@@ -37,14 +37,14 @@ macro_rules! key {
             #[inline(always)]
             unsafe fn ordered_vector<S: Simd>(s: S, x: *const Self) -> S::I32 {
                 // SAFETY: promised by the caller.
-                unsafe { $vector(s, x) }
+                unsafe { ($vector)(s, x) }
             }
         }
     )*};
 }
 key! {
     f32, true, [!INFINITY, INFINITY], |x: f32| !x.is_nan(), order_of_bits, order_of_vector;
-    i32, true, [-i32::MAX, i32::MAX], |_| true, |x| x, load_i32;
+    i32, true, [-i32::MAX, i32::MAX], |_| true, |x| x, S::load_i32;
     u8, true, [-256, 255], |_| true, i32::from, load_u8;
     f64, false, [0; 2], |x: f64| !x.is_nan(), |_| 0, none;
     i64, false, [0; 2], |_| true, |_| 0, none;
@@ -68,14 +68,6 @@ pub fn rank<K: Key>(x: K, position: i32, smallest: bool) -> i64 {
 /// # Safety
 /// A vector of numbers is valid to read.
 #[inline(always)]
-unsafe fn load_i32<S: Simd>(s: S, x: *const i32) -> S::I32 {
-    // SAFETY: promised by the caller.
-    unsafe { s.load_i32(x) }
-}
-
-/// # Safety
-/// A vector of numbers is valid to read.
-#[inline(always)]
 unsafe fn load_u8<S: Simd>(s: S, x: *const u8) -> S::I32 {
     // SAFETY: promised by the caller.
     s.u8_to_i32(unsafe { s.load_u8(x) })
@@ -90,6 +82,8 @@ unsafe fn none<S: Simd, T>(s: S, _: *const T) -> S::I32 {
     s.splat_i32(0)
 }
 
+/// The same of a vector, as [`Turned`] does it.
+///
 /// # Safety
 /// A vector of numbers is valid to read.
 #[inline(always)]

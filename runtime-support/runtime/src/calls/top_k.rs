@@ -59,11 +59,13 @@ fn top_k_of<K: Key>(x: &[K], arguments: &mut Arguments<'_>) {
     if done && inner > 1 {
         return;
     }
-    let results = blocks_mut(out, k.saturating_mul(inner));
-    for (block, out) in blocks(x, count.saturating_mul(inner)).zip(results).filter(|_| !done) {
-        for at in 0..inner {
-            let column = Column { x: block.get(at..).unwrap_or_default(), inner, count, smallest };
-            column.write(out.get_mut(at..).unwrap_or_default(), k, by_position, scratch);
+    if !done {
+        let results = blocks_mut(out, k.saturating_mul(inner));
+        for (block, out) in blocks(x, count.saturating_mul(inner)).zip(results) {
+            for at in 0..inner {
+                let column = Column { x: block.get(at..).unwrap_or_default(), inner, count, smallest };
+                column.write(out.get_mut(at..).unwrap_or_default(), k, by_position, scratch);
+            }
         }
     }
     look_up(x, out, values, [count, inner, k]);

@@ -24,7 +24,7 @@ pub fn select<K: Key>(
     let looked_up = !values.is_empty();
     let (out, values) = (Apart::new(out), Apart::new(values));
     split_all(cx, all, parts, |range| {
-        let mut best = [Line::LEAST; MOST];
+        let mut best = [Line::all(0); MOST];
         let Some(best) = best.get_mut(..k) else { return false };
         for group in range {
             let (block, group) = (floor_div_usize(group, groups), floor_mod_usize(group, groups));

@@ -19,8 +19,10 @@ pub const HELD: usize = 10;
 pub struct Line(pub [i32; LANES]);
 
 impl Line {
-    /// No element comes behind this.
-    pub const LEAST: Line = Line([i32::MIN; LANES]);
+    /// The same number in all columns.
+    pub const fn all(x: i32) -> Line {
+        Line([x; LANES])
+    }
 }
 
 /// Elements that are compared, line by line: of every one of [`LANES`] columns the next one.

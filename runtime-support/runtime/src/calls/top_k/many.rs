@@ -20,8 +20,8 @@ impl<L: Lines> WithSimd for Many<'_, L> {
     type Output = bool;
     #[inline(always)]
     fn run<S: Simd>(mut self, s: S) -> bool {
-        let mut levels = [[Line([i32::MIN; LANES]), Line([0; LANES])]; MOST + 1];
-        levels[0][0] = Line([i32::MAX; LANES]);
+        let mut levels = [[Line::all(i32::MIN), Line::all(0)]; MOST + 1];
+        levels[0][0] = Line::all(i32::MAX);
         let told = (0..LANES).step_by(S::LANES).all(
             #[inline(always)]
             |first| self.select(s, first, &mut levels),

@@ -33,7 +33,7 @@ pub fn select<K: Key>(
             let first = next.min(rows.len().saturating_sub(LANES));
             next = first + LANES;
             let x = x.get((rows.start + first) * count..).unwrap_or_default();
-            let mut best = [Line::LEAST; few::HELD];
+            let mut best = [Line::all(0); few::HELD];
             let Some(best) = best.get_mut(..k) else { return false };
             let rows = Rows { x, count, smallest, at: 0, block: [[0; LANES]; LANES] };
             if !few::select(cx, rows, best, by_position) {
