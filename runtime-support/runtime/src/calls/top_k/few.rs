@@ -20,6 +20,7 @@ pub struct Line(pub [i32; LANES]);
 
 impl Line {
     /// The same number in all columns.
+    #[inline]
     pub const fn all(x: i32) -> Line {
         Line([x; LANES])
     }
