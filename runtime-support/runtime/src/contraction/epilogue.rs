@@ -67,6 +67,14 @@ impl Rows<'_> {
     }
 }
 
+/// How many of the first rows have no gaps between them.
+// Compiled once, here: the compiler makes much of this loop.
+#[inline(never)]
+fn adjacent(rows: &[Row], cols: usize) -> usize {
+    let mut pairs = rows.iter().zip(rows.iter().skip(1));
+    pairs.position(|(row, next)| next.out != row.out + cols).map_or(rows.len(), |i| i + 1)
+}
+
 impl<'t> Tile<'t> {
     /// A tile that lies in the result.
     ///
@@ -137,26 +145,39 @@ impl<'t> Tile<'t> {
         self.cols
     }
 
+    /// The same elements as one row, where rows at equal distances have no gaps between them.
+    #[inline(always)]
+    pub(super) fn in_one_row(self) -> Self {
+        match self.rows {
+            Rows::Steps(rows, step) if step == self.cols => {
+                Tile { rows: Rows::Steps(1, rows * step), cols: rows * step, ..self }
+            }
+            _ => self,
+        }
+    }
+
     /// The elements, in as few rows as possible: those between which there are no gaps are one.
     #[inline(always)]
     pub fn runs(&mut self) -> impl Iterator<Item = &mut [f32]> {
         let (cols, out, rows) = (self.cols, self.out, self.rows);
         let mut next = 0;
         core::iter::from_fn(move || {
-            let (first, start) = (next, rows.start(next));
-            match rows {
-                Rows::Table(_) => {
-                    while next < rows.count() && rows.start(next) == start + (next - first) * cols {
-                        next += 1;
+            let (start, left) = (rows.start(next), rows.count() - next);
+            let count = match rows {
+                Rows::Table(rows) => adjacent(rows.get(next..).unwrap_or_default(), cols),
+                // All rows, or each of them.
+                Rows::Steps(_, step) => {
+                    if step == cols {
+                        left
+                    } else {
+                        left.min(1)
                     }
                 }
-                // All rows, or each of them.
-                Rows::Steps(count, step) => next = if step == cols { count } else { count.min(next + 1) },
-            }
-            let len = (next - first) * cols;
+            };
+            next += count;
             // SAFETY: the rows are inside what the tile borrows, as promised or checked when it was made, and follow each other;
             // they are visited once while the tile is borrowed.
-            (len > 0).then(|| unsafe { core::slice::from_raw_parts_mut(out.add(start), len) })
+            (count > 0).then(|| unsafe { core::slice::from_raw_parts_mut(out.add(start), count * cols) })
         })
     }
 

@@ -75,7 +75,12 @@ impl Apply<'_> {
             unsafe { self.vectors::<S, TOGETHER>(s, done) };
             done += TOGETHER * S::LANES;
         }
-        while cols - done >= S::LANES {
+        if cols - done >= 2 * S::LANES {
+            // SAFETY: as above.
+            unsafe { self.vectors::<S, 2>(s, done) };
+            done += 2 * S::LANES;
+        }
+        if cols - done >= S::LANES {
             // SAFETY: as above.
             unsafe { self.vectors::<S, 1>(s, done) };
             done += S::LANES;
