@@ -88,9 +88,40 @@ fn pow_accuracy_and_special_cases() {
         }
     }
     assert!(error <= 0.6, "{error}");
+    for (y, most) in [(0.5, 0.51), (-1.0, 0.51), (2.0, 0.51), (0.25, 2.5), (-0.5, 2.5), (0.75, 2.5), (1.5, 2.5)]
+        .into_iter()
+        .chain([(-2.0, 2.5), (3.0, 2.5), (4.0, 2.5)])
+    {
+        for i in 0..40_000 {
+            let x = f32::from_bits(i * 53_003);
+            let error = ulp(pow(x, y), libm::pow(f64::from(x), f64::from(y)));
+            assert!(error <= most, "{x}^{y} is {error} off");
+        }
+    }
     let inf = f32::INFINITY;
-    let values =
-        [0.0, -0.0, 1.0, -1.0, 2.0, -2.0, 0.5, -0.5, 3.0, -3.0, 2.5, inf, -inf, f32::NAN, 1e30, -1e30, 16_777_217.0];
+    let values = [
+        0.0,
+        -0.0,
+        1.0,
+        -1.0,
+        2.0,
+        -2.0,
+        0.5,
+        -0.5,
+        3.0,
+        -3.0,
+        2.5,
+        inf,
+        -inf,
+        f32::NAN,
+        1e30,
+        -1e30,
+        16_777_217.0,
+        0.25,
+        0.75,
+        1.5,
+        4.0,
+    ];
     for x in values {
         for y in values {
             let (got, want) = (pow(x, y), libm::powf(x, y));
