@@ -8,11 +8,13 @@ use crate::contraction::line::{Line, Lines, MOST_TAPS};
 use crate::contraction::results::Results;
 use crate::contraction::{Contraction, Then};
 use crate::isa::Isa;
-use crate::math::{floor_div_usize, floor_mod_usize};
+use crate::math::{ceil_div_usize, floor_div_usize, floor_mod_usize};
 use core::ops::Range;
 
 /// Lines that are visited for some channels before the next channels.
 const STRIP: usize = 8;
+/// The same where lines are copied: those that the next ones read too are copied again.
+const NEAR_STRIP: usize = 16;
 /// Floats of the operand that stay in the first-level cache from one line to the next.
 const NEAR: usize = 6 * 1024;
 /// Vectors of channels that a closure sees at a time, at least: it begins anew for every output.
@@ -144,29 +146,37 @@ impl ByLines {
         then: Option<Then<'_>>,
     ) {
         let length = self.lines.outputs(job.c);
-        let lines = floor_div_usize(part.start, length)..floor_div_usize(part.end, length);
-        let mut near = Near::new(copies);
-        let mut column = cols.start;
-        while column < cols.end {
-            // The last channels overlap those before them.
-            let start = column.min(cols.end - self.lanes);
-            let width = LINE.min(cols.end - start);
-            near.clear();
-            for number in lines.clone() {
-                let line: Line = self.lines.line(job.c, number);
-                let args = self.args(job, &line, start, width);
-                let source = Source { a: job.a.wrapping_add(start), pixel: args.pixel, width };
-                // SAFETY: promised by the caller; the channels are inside the result, which is borrowed.
-                unsafe {
-                    let (taps, count) = near.taps(&line, source);
-                    let taps = taps.get(..count).unwrap_or_default();
-                    (self.kernel)(&LineArgs { taps, a: near.as_ptr(), pixel: LINE as isize, ..args });
-                    if let Some(then) = then {
-                        job.show(then, (number * length, start), &args.to, args.outputs);
+        let (mut first, end) = (floor_div_usize(part.start, length), floor_div_usize(part.end, length));
+        // As many lines each time.
+        let height = ceil_div_usize(end - first, ceil_div_usize(end - first, NEAR_STRIP).max(1));
+        let (mut near, mut at) = (Near::new(copies), [Line::NOWHERE; NEAR_STRIP]);
+        while first < end {
+            let strip = at.get_mut(..height.min(end - first)).unwrap_or_default();
+            for (i, slot) in strip.iter_mut().enumerate() {
+                self.lines.find(job.c, first + i, slot);
+            }
+            let mut column = cols.start;
+            while column < cols.end {
+                // The last channels overlap those before them.
+                let start = column.min(cols.end - self.lanes);
+                let width = LINE.min(cols.end - start);
+                near.clear();
+                for (i, line) in strip.iter().enumerate() {
+                    let args = self.args(job, line, start, width);
+                    let source = Source { a: job.a.wrapping_add(start), pixel: args.pixel, width };
+                    // SAFETY: promised by the caller; the channels are inside the result, which is borrowed.
+                    unsafe {
+                        let (taps, count) = near.taps(line, source);
+                        let taps = taps.get(..count).unwrap_or_default();
+                        (self.kernel)(&LineArgs { taps, a: near.as_ptr(), pixel: LINE as isize, ..args });
+                        if let Some(then) = then {
+                            job.show(then, ((first + i) * length, start), &args.to, args.outputs);
+                        }
                     }
                 }
+                column = start + width;
             }
-            column = start + width;
+            first += strip.len();
         }
     }
 
