@@ -27,6 +27,13 @@ struct Step {
     most: i32,
 }
 
+impl Step {
+    /// Whether all weights are zero.
+    fn is_zero(&self) -> bool {
+        (self.least, self.most) == (0, 0)
+    }
+}
+
 impl Grid {
     pub fn scale_and_zero(&self, group: usize, column: usize) -> (f32, f32) {
         self.steps.get(group * self.columns + column).map_or((0.0, 0.0), |step| (step.scale, -step.least as f32))
@@ -54,6 +61,10 @@ fn with_group(products: usize, columns: usize, group: usize, at: &dyn Fn(usize, 
             }
             steps.push(step_of(&weights)?);
         }
+    }
+    if steps.iter().all(Step::is_zero) {
+        // Weights that nobody has set: the plain kernels are faster.
+        return None;
     }
     let few = steps.iter().all(|step| step.most - step.least < 16);
     Some(Grid { form: if few { Form::Nibbles } else { Form::Bytes }, group, columns, steps })
@@ -152,6 +163,13 @@ mod tests {
         assert_eq!(step_of(&[1.0, f32::NAN]), None);
         assert_eq!(step_of(&[1.0, f32::INFINITY]), None);
         assert_eq!(step_of(&[0.0, 0.0]), Some(Step { scale: 1.0, least: 0, most: 0 }));
+    }
+
+    #[test]
+    fn zeros_alone_are_no_codes() {
+        assert!(find(64, 4, &|_, _| 0.0).is_none());
+        // A column of zeros beside others is.
+        assert!(find(64, 4, &|product, column| if column == 1 { 0.0 } else { (product % 7) as f32 }).is_some());
     }
 
     #[test]
