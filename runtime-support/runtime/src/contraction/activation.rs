@@ -6,11 +6,12 @@ mod functions;
 mod slopes;
 
 use super::Tile;
+use super::bend::Bend;
 use crate::cx::Cx;
 use crate::simd::{Simd, WithSimd, load_first, store_first};
 use core::ptr::NonNull;
-pub(crate) use functions::exp;
 use functions::{Elu, GELU_ERF, GELU_TANH, HardSigmoid, HardSwish, LeakyRelu, Mish, Sigmoid, Swish, Tanh};
+pub(crate) use functions::{bent, exp};
 pub use slopes::Slopes;
 
 /// A function that kernels apply to what they computed.
@@ -44,7 +45,10 @@ impl Activation {
     /// What an epilogue does then.
     #[inline(always)]
     pub fn on_tiles(self, cx: Cx<'_>) -> impl Fn(Tile<'_>) + Sync {
-        move |tile| self.apply(cx, tile)
+        move |tile| match self {
+            Activation::LeakyRelu(slope) if tile.is_question() => tile.answer(Bend::Every(slope)),
+            _ => self.apply(cx, tile),
+        }
     }
 
     // Compiled once, here.

@@ -105,7 +105,8 @@ unsafe fn tiles(
             let part = if cx.is_back() { range.end - 1 - i } else { range.start + i };
             let (batch, rows, cols) = parts.part(part);
             let job = Job::new(c, batch, shared.a, shared.w, shared.out, &shared.epilogue);
-            let job = Job { back: cx.is_back(), line, ..job }.updating().in_planes(cx.isa());
+            let job =
+                Job { back: cx.is_back(), line, ..job }.updating().in_planes(cx.isa()).bending(shared.epilogue.then);
             // SAFETY: promised by the caller; parts are disjoint.
             unsafe { job.run(kernels, &mut table, rows, cols, shared.epilogue.then) };
         }

@@ -1,6 +1,8 @@
 //! What happens to a finished tile: bias, residual, clamp as data, anything else as a closure over the tile.
+use super::bend::Bend;
 use super::table::Row;
 use crate::raw::Src;
+use core::cell::Cell;
 
 /// Something that happens to finished tiles.
 pub type Then<'a> = &'a (dyn Fn(Tile<'_>) + Sync);
@@ -47,6 +49,8 @@ enum Rows<'t> {
     Table(&'t [Row]),
     /// In a buffer: this many, at this distance.
     Steps(usize, usize),
+    /// None: the closure is asked whether it only multiplies what is below zero.
+    Question(&'t Cell<Option<Bend>>),
 }
 
 impl Rows<'_> {
@@ -55,6 +59,7 @@ impl Rows<'_> {
         match self {
             Rows::Table(rows) => rows.len(),
             Rows::Steps(count, _) => count,
+            Rows::Question(_) => 0,
         }
     }
 
@@ -63,6 +68,7 @@ impl Rows<'_> {
         match self {
             Rows::Table(rows) => rows.get(i).map_or(0, |row| row.out),
             Rows::Steps(_, step) => i * step,
+            Rows::Question(_) => 0,
         }
     }
 }
@@ -138,6 +144,25 @@ impl<'t> Tile<'t> {
         }
     }
 
+    /// No rows of so many columns, and where the answer goes.
+    pub(super) fn question(answer: &'t Cell<Option<Bend>>, cols: usize) -> Self {
+        let out = core::ptr::NonNull::dangling().as_ptr();
+        Tile { batch: [0; 2], first_row: 0, first_col: 0, row_step: 1, rows: Rows::Question(answer), out, cols }
+    }
+
+    /// Whether there are no rows, and [`answer`](Self::answer) is heard.
+    #[inline(always)]
+    pub(super) fn is_question(&self) -> bool {
+        matches!(self.rows, Rows::Question(_))
+    }
+
+    /// All that the closure does. Slopes of columns are valid as long as it is, for as many columns as the tile has.
+    pub(super) fn answer(&self, bend: Bend) {
+        if let Rows::Question(answer) = self.rows {
+            answer.set(Some(bend));
+        }
+    }
+
     /// Columns of the tile.
     #[inline(always)]
     #[must_use]
@@ -173,6 +198,7 @@ impl<'t> Tile<'t> {
                         left.min(1)
                     }
                 }
+                Rows::Question(_) => 0,
             };
             next += count;
             // SAFETY: the rows are inside what the tile borrows, as promised or checked when it was made, and follow each other;

@@ -1,4 +1,5 @@
 //! One batch of a contraction or window, and how its tiles are finished.
+use super::bend::Bend;
 use super::cuts::Line;
 use super::kernel::Args;
 use super::parts::apart;
@@ -29,6 +30,8 @@ pub(crate) struct Job<'a> {
     /// The residual is what the result holds: nothing may be computed twice.
     pub in_place: bool,
     pub clamp: Option<(f32, f32)>,
+    /// What strips and lines do instead of the closure.
+    pub bend: Option<Bend>,
     /// No two rows of the result overlap.
     pub rows_are_apart: bool,
     /// Panels are walked from the last to the first.
@@ -70,6 +73,7 @@ impl<'a> Job<'a> {
             accumulate: epilogue.accumulate,
             in_place: false,
             clamp: epilogue.clamp,
+            bend: None,
             rows_are_apart: epilogue.then.is_some() && apart(c, 0),
             back: false,
             line: Line::NONE,
@@ -83,6 +87,12 @@ impl<'a> Job<'a> {
         if self.accumulate && self.residual.is_null() && updates(self.c) {
             (self.residual, self.accumulate, self.in_place) = (self.out.cast_const(), false, true);
         }
+        self
+    }
+
+    /// Asks the closure whether strips and lines can do its work in registers.
+    pub fn bending(mut self, then: Option<Then<'_>>) -> Self {
+        self.bend = then.and_then(|then| Bend::of(then, self.c.cols));
         self
     }
 

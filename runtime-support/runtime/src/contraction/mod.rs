@@ -3,6 +3,7 @@
 //! `out[b, m, n] = epilogue(sum over taps t and depth d of a[address(b, m, t) + d] * w[b][t * depth + d][n])`,
 //! where addresses are affine in row, tap and batch indices, and bounds replace taps in the padding by zeros.
 pub(crate) mod activation;
+pub(crate) mod bend;
 pub(crate) mod cuts;
 mod driver;
 mod epilogue;

@@ -94,7 +94,7 @@ unsafe fn run(
     let mut block = EMPTY;
     for b0 in 0..c.batches[0].extent {
         for b1 in 0..c.batches[1].extent {
-            let job = Job::new(c, [b0, b1], a, w, out.as_mut_ptr(), &epilogue).updating();
+            let job = Job::new(c, [b0, b1], a, w, out.as_mut_ptr(), &epilogue).updating().bending(epilogue.then);
             let mut first_row = 0;
             while first_row < m {
                 let n = size.min(m - first_row);

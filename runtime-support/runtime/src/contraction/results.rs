@@ -11,6 +11,7 @@
     allow(dead_code)
 )]
 
+use super::bend::Bend;
 use super::job::offset;
 use crate::simd::{Simd, load_first, store_first};
 
@@ -25,6 +26,8 @@ pub(crate) struct Results {
     pub residual: *const f32,
     pub residual_step: usize,
     pub clamp: Option<(f32, f32)>,
+    /// The slopes from the first column on.
+    pub bend: Option<Bend>,
     /// Columns that exist: fewer than the kernel's where it stores vectors in part, or more where it takes them in turns.
     pub cols: usize,
 }
@@ -35,10 +38,11 @@ impl Results {
     pub fn from(&self, column: usize) -> Option<Results> {
         let cols = self.cols.checked_sub(column).filter(|cols| *cols > 0)?;
         let (bias, residual) = (offset(self.bias, column), offset(self.residual, column));
-        Some(Results { out: self.out.wrapping_add(column), bias, residual, cols, ..*self })
+        let bend = self.bend.map(|bend| bend.from(column));
+        Some(Results { out: self.out.wrapping_add(column), bias, residual, bend, cols, ..*self })
     }
 
-    /// Adds to the sums of MR rows from `first` on, limits and stores them.
+    /// Adds to the sums of MR rows from `first` on, limits, bends and stores them.
     ///
     /// # Safety
     /// Result, residual and bias have the rows and columns.
@@ -79,6 +83,9 @@ impl Results {
                         acc[i][v] = s.min(high, s.max(low, acc[i][v]));
                     }
                 }
+            }
+            if let Some(bend) = self.bend {
+                bend.rows(s, acc, left);
             }
             for i in 0..MR {
                 let at = out.wrapping_add(i * self.out_step);

@@ -149,7 +149,7 @@ impl Contraction {
         let (cx, memory) = (parts::context(self, cx), (scratch.as_mut_ptr(), scratch.len()));
         for b0 in 0..self.batches[0].extent {
             for b1 in 0..self.batches[1].extent {
-                let job = Job::new(self, [b0, b1], a, w, out.as_mut_ptr(), &epilogue).updating();
+                let job = Job::new(self, [b0, b1], a, w, out.as_mut_ptr(), &epilogue).updating().bending(epilogue.then);
                 // SAFETY: all addresses were just checked.
                 unsafe { Blocks { job: &job, memory, then: epilogue.then }.run(cx) }
             }

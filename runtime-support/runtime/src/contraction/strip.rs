@@ -90,6 +90,7 @@ impl Job<'_> {
             several = Runs::new(args.c, args.a, first, steps.a);
             several.list()
         };
+        let then = then.filter(|_| self.bend.is_none());
         let mut done = 0;
         while done < end {
             let left = end - done;
@@ -108,6 +109,7 @@ impl Job<'_> {
                     residual: offset(args.residual, first.residual + done * steps.residual),
                     residual_step: steps.residual,
                     clamp: args.clamp,
+                    bend: self.bend.map(|bend| bend.from(first_col)),
                     cols: args.cols,
                 },
                 rows: count,

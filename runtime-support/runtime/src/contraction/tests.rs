@@ -75,7 +75,7 @@ fn definition(c: &Contraction, a: &[f32], w: &[f32], [b0, b1]: [usize; 2], m: us
 }
 
 /// A random two-dimensional convolution with groups over a padded, strided, dilated NHWC input.
-fn random_convolution(r: &mut Random) -> (Contraction, usize, usize) {
+pub(crate) fn random_convolution(r: &mut Random) -> (Contraction, usize, usize) {
     let (groups, depth, cols) = (1 + r.below(3), [1, 3, 5, 16, 33, 300][r.below(6)], 1 + r.below(75));
     let (kh, kw, sh, sw, dh, dw) =
         (1 + r.below(3), 1 + r.below(4), 1 + r.below(2), 1 + r.below(3), 1 + r.below(2), 1 + r.below(2));
@@ -132,7 +132,7 @@ pub(crate) fn pack_all(c: &Contraction, w: &[f32]) -> Vec<f32> {
 }
 
 #[test]
-fn random_convolutions_match_the_definition_on_every_isa() {
+pub(crate) fn random_convolutions_match_the_definition_on_every_isa() {
     let mut r = Random(0x1234_5678_9abc);
     for case in 0..250 {
         let (c, a_len, out_len) = random_convolution(&mut r);

@@ -13,6 +13,7 @@
 
 use super::long_kernel;
 use super::one_vector::one_vector_sets;
+use crate::contraction::activation::bent;
 use crate::contraction::job::offset;
 use crate::contraction::line::TapAt;
 use crate::contraction::results::Results;
@@ -276,6 +277,8 @@ pub(super) struct Ends<S: Simd> {
     pub bias: S::F32,
     low: S::F32,
     high: S::F32,
+    /// Slopes of what is below zero, if any.
+    bend: Option<S::F32>,
     residual: *const f32,
     out: *mut f32,
 }
@@ -292,6 +295,8 @@ impl<S: Simd> Ends<S> {
         Ends {
             // SAFETY: promised by the caller.
             bias: if to.bias.is_null() { s.splat(0.0) } else { unsafe { s.load(to.bias.add(column)) } },
+            // SAFETY: promised by the caller.
+            bend: to.bend.map(|bend| unsafe { bend.slopes(s, column, S::LANES) }),
             low: s.splat(low),
             high: s.splat(high),
             residual: offset(to.residual, start * to.residual_step + column),
@@ -312,7 +317,11 @@ impl<S: Simd> Ends<S> {
                 self.residual = self.residual.wrapping_add(args.to.residual_step);
             }
             // The second operand wins if it is NaN.
-            s.store(self.out, s.min(self.high, s.max(self.low, x)));
+            x = s.min(self.high, s.max(self.low, x));
+            if let Some(slopes) = self.bend {
+                x = bent(s, x, slopes);
+            }
+            s.store(self.out, x);
             self.out = self.out.wrapping_add(args.to.out_step);
         }
     }

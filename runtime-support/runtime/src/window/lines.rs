@@ -236,6 +236,7 @@ impl ByLines {
                 residual: offset(job.residual, line.residual.wrapping_add(column)),
                 residual_step: axis.residual,
                 clamp: job.clamp,
+                bend: job.bend.map(|bend| bend.from(column)),
                 cols,
             },
             start: 0,

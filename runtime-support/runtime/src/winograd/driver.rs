@@ -410,6 +410,7 @@ impl<'a> Run<'a> {
             accumulate: false,
             in_place: false,
             clamp: None,
+            bend: None,
             rows_are_apart: true,
             back: false,
             line: Line::NONE,

@@ -115,7 +115,7 @@ impl Function for LeakyRelu {
 /// `x`, below zero `slope * x`. Factors are chosen, not results: of a choice between new and old elements the compiler makes a
 /// masked store, which takes many times as long with AVX2 on AMD processors.
 #[inline(always)]
-pub(super) fn bent<S: Simd>(s: S, x: S::F32, slope: S::F32) -> S::F32 {
+pub(crate) fn bent<S: Simd>(s: S, x: S::F32, slope: S::F32) -> S::F32 {
     s.mul(x, s.select(s.lt(x, s.splat(0.0)), slope, s.splat(1.0)))
 }
 

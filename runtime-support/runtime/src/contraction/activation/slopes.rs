@@ -1,6 +1,7 @@
 //! PReLU of finished tiles: what is below zero is multiplied by the slope of its column.
 use super::functions::bent;
 use crate::contraction::Tile;
+use crate::contraction::bend::Bend;
 use crate::cx::Cx;
 use crate::simd::{Simd, WithSimd, load_first, store_first};
 
@@ -12,7 +13,10 @@ impl<'a> Slopes<'a> {
     /// What an epilogue does then. Columns without a slope stay as they are.
     #[inline(always)]
     pub fn on_tiles(self, cx: Cx<'a>) -> impl Fn(Tile<'_>) + Sync + 'a {
-        move |tile| self.apply(cx, tile)
+        move |tile| match tile.is_question() {
+            true if tile.cols() <= self.0.len() => tile.answer(Bend::Columns(self.0.as_ptr())),
+            _ => self.apply(cx, tile),
+        }
     }
 
     // Compiled once, here.

@@ -54,6 +54,7 @@ fn check(kernel: NarrowKernel, columns: usize) {
             residual: null(),
             residual_step: 0,
             clamp: None,
+            bend: None,
             cols,
         };
         let waiting = sums.as_mut_ptr();
