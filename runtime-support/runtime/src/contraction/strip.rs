@@ -25,6 +25,8 @@ use crate::simd::Simd;
 
 /// Rows after which a closure sees them.
 const SEEN: usize = 48;
+/// Products of a row in a round of the loop.
+const ROUND: usize = 4;
 
 /// Everything a kernel needs to know about its strip.
 pub(crate) struct StripArgs<'a> {
@@ -222,6 +224,14 @@ unsafe fn rows<S: Simd, const MR: usize, const NV: usize, const ONE: bool>(
                 }
                 products::<S, MR, NV, 2>(s, &mut acc, &a, d, w, args.w_stride);
                 (w, d) = (w.wrapping_add(2 * args.w_stride), d + 2);
+            }
+            // Elsewhere some, one by one: what counts them takes as many instructions as two products do, which is time where a
+            // core has two threads.
+            while !paired && d + ROUND <= args.len {
+                for _ in 0..ROUND {
+                    products::<S, MR, NV, 1>(s, &mut acc, &a, d, w, args.w_stride);
+                    (w, d) = (w.wrapping_add(args.w_stride), d + 1);
+                }
             }
             while d < args.len {
                 products::<S, MR, NV, 1>(s, &mut acc, &a, d, w, args.w_stride);
