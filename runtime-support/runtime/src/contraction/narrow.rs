@@ -157,13 +157,11 @@ impl Narrow {
         range: Range<usize>,
     ) {
         let (mut table, mut folded) = (Table { lines: [Line::NOWHERE; TABLED], tabled: 0..0 }, Folded::NONE);
-        let length = self.line(c);
+        let (length, then) = (self.line(c), shared.epilogue.then);
         let at = |range: &Range<usize>, i: usize| if cx.is_back() { range.end - 1 - i } else { range.start + i };
         for i in 0..range.len() {
             let (batch, rows, _) = parts.part(at(&range, i));
             let job = Job::new(c, batch, shared.a, shared.w, shared.out, &shared.epilogue).updating();
-            let job = job.bending(shared.epilogue.then);
-            let then = shared.epilogue.then.filter(|_| job.bend.is_none());
             // SAFETY: promised by the caller.
             let weights = unsafe { self.weights(c, job.w, &mut folded) };
             for (lines, outputs) in line::pieces(rows, length) {
@@ -204,7 +202,7 @@ impl Narrow {
             residual: offset(job.residual, line.residual),
             residual_step: axis.residual,
             clamp: job.clamp,
-            bend: job.bend,
+            bend: None,
             cols: c.cols,
         };
         NarrowArgs {

@@ -42,12 +42,41 @@ impl Results {
         Some(Results { out: self.out.wrapping_add(column), bias, residual, bend, cols, ..*self })
     }
 
-    /// Adds to the sums of MR rows from `first` on, limits, bends and stores them.
+    /// Adds to the sums of MR rows from `first` on, limits and stores them. Kernels that have no registers left for slopes do not
+    /// bend them.
     ///
     /// # Safety
     /// Result, residual and bias have the rows and columns.
     #[inline(always)]
     pub unsafe fn finish<S: Simd, const MR: usize, const NV: usize>(
+        &self,
+        s: S,
+        first: usize,
+        acc: &mut [[S::F32; NV]; MR],
+    ) {
+        // SAFETY: promised by the caller.
+        unsafe { self.finish_rows::<S, MR, NV, false>(s, first, acc) }
+    }
+
+    /// The same, bent before they are stored.
+    ///
+    /// # Safety
+    /// As [`finish`](Self::finish).
+    #[inline(always)]
+    pub unsafe fn finish_bent<S: Simd, const MR: usize, const NV: usize>(
+        &self,
+        s: S,
+        first: usize,
+        acc: &mut [[S::F32; NV]; MR],
+    ) {
+        // SAFETY: promised by the caller.
+        unsafe { self.finish_rows::<S, MR, NV, true>(s, first, acc) }
+    }
+
+    /// # Safety
+    /// As [`finish`](Self::finish).
+    #[inline(always)]
+    unsafe fn finish_rows<S: Simd, const MR: usize, const NV: usize, const BENT: bool>(
         &self,
         s: S,
         first: usize,
@@ -84,7 +113,7 @@ impl Results {
                     }
                 }
             }
-            if let Some(bend) = self.bend {
+            if let Some(bend) = self.bend.filter(|_| BENT) {
                 bend.rows(s, acc, left);
             }
             for i in 0..MR {

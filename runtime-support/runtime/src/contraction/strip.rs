@@ -92,7 +92,8 @@ impl Job<'_> {
             several = Runs::new(args.c, args.a, first, steps.a);
             several.list()
         };
-        let then = then.filter(|_| self.bend.is_none());
+        let bend = self.bend.filter(|_| runs.len() == 1).map(|bend| bend.from(first_col));
+        let then = then.filter(|_| bend.is_none());
         let mut done = 0;
         while done < end {
             let left = end - done;
@@ -111,7 +112,7 @@ impl Job<'_> {
                     residual: offset(args.residual, first.residual + done * steps.residual),
                     residual_step: steps.residual,
                     clamp: args.clamp,
-                    bend: self.bend.map(|bend| bend.from(first_col)),
+                    bend,
                     cols: args.cols,
                 },
                 rows: count,
@@ -225,9 +226,9 @@ unsafe fn rows<S: Simd, const MR: usize, const NV: usize, const ONE: bool>(
                 products::<S, MR, NV, 2>(s, &mut acc, &a, d, w, args.w_stride);
                 (w, d) = (w.wrapping_add(2 * args.w_stride), d + 2);
             }
-            // Elsewhere some, one by one: what counts them takes as many instructions as two products do, which is time where a
-            // core has two threads.
-            while !paired && d + ROUND <= args.len {
+            // Elsewhere some of one run, one by one: what counts them takes as many instructions as two products do, which is time
+            // where a core has two threads. Rows of one vector are so many that no register is left for a second address.
+            while ONE && NV > 1 && !paired && d + ROUND <= args.len {
                 for _ in 0..ROUND {
                     products::<S, MR, NV, 1>(s, &mut acc, &a, d, w, args.w_stride);
                     (w, d) = (w.wrapping_add(args.w_stride), d + 1);
@@ -241,7 +242,12 @@ unsafe fn rows<S: Simd, const MR: usize, const NV: usize, const ONE: bool>(
                 break;
             }
         }
-        args.to.finish::<S, MR, NV>(s, first, &mut acc);
+        // Sums of several runs are long, and their kernels have no registers left.
+        if ONE {
+            args.to.finish_bent::<S, MR, NV>(s, first, &mut acc);
+        } else {
+            args.to.finish::<S, MR, NV>(s, first, &mut acc);
+        }
     }
 }
 
