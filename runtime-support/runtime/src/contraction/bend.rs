@@ -114,10 +114,12 @@ mod tests {
             let (mut c, a_len, mut out_len) = random_convolution(&mut r);
             let mut a = r.floats(a_len);
             if case % 3 == 0 {
-                let row = RowAxis { extent: 40 + r.below(90), a: c.depth as isize, out: c.cols, residual: c.cols };
+                // Apart, or as planes have them.
+                let step = [c.depth, 1, 2][case / 3 % 3];
+                let row = RowAxis { extent: 40 + r.below(90), a: step as isize, out: c.cols, residual: c.cols };
                 let rows = [RowAxis::ONE, RowAxis::ONE, RowAxis::ONE, row];
                 c = Contraction { rows, depth: c.depth, cols: c.cols, panel: c.panel, ..Contraction::NEW };
-                (a, out_len) = (r.floats(row.extent * c.depth), row.extent * c.cols);
+                (a, out_len) = (r.floats(row.extent * step + c.depth), row.extent * c.cols);
             }
             let (w, slopes) = (r.floats(c.batches[1].extent * c.k() * c.cols), r.floats(c.cols));
             let (packed, bias) = (pack_all(&c, &w), r.floats(c.batches[1].extent * c.cols));

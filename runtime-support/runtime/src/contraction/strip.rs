@@ -92,7 +92,9 @@ impl Job<'_> {
             several = Runs::new(args.c, args.a, first, steps.a);
             several.list()
         };
-        let bend = self.bend.filter(|_| runs.len() == 1).map(|bend| bend.from(first_col));
+        // Kernels of planes, and of several runs, do not.
+        let bends = plane.is_none() && runs.len() == 1;
+        let bend = self.bend.filter(|_| bends).map(|bend| bend.from(first_col));
         let then = then.filter(|_| bend.is_none());
         let mut done = 0;
         while done < end {
