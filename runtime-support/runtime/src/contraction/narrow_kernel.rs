@@ -239,7 +239,7 @@ unsafe fn end<S: Simd, const MR: usize>(
     // SAFETY: promised by the caller.
     unsafe {
         if args.sums.1.is_null() {
-            return to.finish::<S, MR, 1>(s, args.start, acc);
+            return to.finish::<S, MR, 1, false>(s, args.start, acc);
         }
         for i in 0..MR {
             s.store(sums.wrapping_add(i * LINE), acc[i][0]);
@@ -357,7 +357,7 @@ unsafe fn grouped<S: Simd, const STRIDE: usize, const MR: usize>(s: S, args: &Na
                 false => groups::<S, STRIDE, MR, false>(s, (args, lines), first, &mut acc),
             }
             let Some(to) = args.to.from(first) else { return };
-            to.finish::<S, MR, 1>(s, args.start, &mut acc);
+            to.finish::<S, MR, 1, false>(s, args.start, &mut acc);
         }
     }
 }

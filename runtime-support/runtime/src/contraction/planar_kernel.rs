@@ -329,13 +329,13 @@ impl Sums {
                 acc[i][0] = turned[i];
             }
             if rows == LINE {
-                return to.finish::<S, LINE, 1>(s, self.start + first, &mut acc);
+                return to.finish::<S, LINE, 1, false>(s, self.start + first, &mut acc);
             }
             if let (HALF_LINE, Some(acc)) = (rows, acc.first_chunk_mut::<HALF_LINE>()) {
-                return to.finish::<S, HALF_LINE, 1>(s, self.start + first, acc);
+                return to.finish::<S, HALF_LINE, 1, false>(s, self.start + first, acc);
             }
             for i in 0..rows.min(LINE) {
-                to.finish::<S, 1, 1>(s, self.start + first + i, &mut [acc[i]]);
+                to.finish::<S, 1, 1, false>(s, self.start + first + i, &mut [acc[i]]);
             }
         }
     }

@@ -42,41 +42,13 @@ impl Results {
         Some(Results { out: self.out.wrapping_add(column), bias, residual, bend, cols, ..*self })
     }
 
-    /// Adds to the sums of MR rows from `first` on, limits and stores them. Kernels that have no registers left for slopes do not
-    /// bend them.
+    /// Adds to the sums of MR rows from `first` on, limits them, bends them if they are to be `BENT`, and stores them. Kernels that
+    /// have no registers left for slopes do not.
     ///
     /// # Safety
-    /// Result, residual and bias have the rows and columns.
+    /// Result, residual and bias have the rows and columns, and so have the slopes.
     #[inline(always)]
-    pub unsafe fn finish<S: Simd, const MR: usize, const NV: usize>(
-        &self,
-        s: S,
-        first: usize,
-        acc: &mut [[S::F32; NV]; MR],
-    ) {
-        // SAFETY: promised by the caller.
-        unsafe { self.finish_rows::<S, MR, NV, false>(s, first, acc) }
-    }
-
-    /// The same, bent before they are stored.
-    ///
-    /// # Safety
-    /// As [`finish`](Self::finish).
-    #[inline(always)]
-    pub unsafe fn finish_bent<S: Simd, const MR: usize, const NV: usize>(
-        &self,
-        s: S,
-        first: usize,
-        acc: &mut [[S::F32; NV]; MR],
-    ) {
-        // SAFETY: promised by the caller.
-        unsafe { self.finish_rows::<S, MR, NV, true>(s, first, acc) }
-    }
-
-    /// # Safety
-    /// As [`finish`](Self::finish).
-    #[inline(always)]
-    unsafe fn finish_rows<S: Simd, const MR: usize, const NV: usize, const BENT: bool>(
+    pub unsafe fn finish<S: Simd, const MR: usize, const NV: usize, const BENT: bool>(
         &self,
         s: S,
         first: usize,

@@ -245,11 +245,7 @@ unsafe fn rows<S: Simd, const MR: usize, const NV: usize, const ONE: bool>(
             }
         }
         // Sums of several runs are long, and their kernels have no registers left.
-        if ONE {
-            args.to.finish_bent::<S, MR, NV>(s, first, &mut acc);
-        } else {
-            args.to.finish::<S, MR, NV>(s, first, &mut acc);
-        }
+        args.to.finish::<S, MR, NV, ONE>(s, first, &mut acc);
     }
 }
 

@@ -72,7 +72,7 @@ unsafe fn end<S: Simd, const MR: usize>(s: S, args: &NarrowArgs<'_>, acc: Sums<S
         if to.is_null() {
             add_pairs(s, &mut first);
             add_fours(s, &mut first, &others);
-            return args.to.finish::<S, MR, 1>(s, args.start, &mut first);
+            return args.to.finish::<S, MR, 1, false>(s, args.start, &mut first);
         }
         for (part, sums) in [&first, &others].into_iter().enumerate() {
             for (i, [sum]) in sums.iter().enumerate() {
