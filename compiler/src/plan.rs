@@ -91,6 +91,7 @@ pub fn capacity(program: &Program, storage: BufferId) -> Result<usize, Diagnosti
     // Sizes that share a capacity have a product with a bound of its own; else that of the bounds may be the smaller one.
     let each = buffer.dims.iter().fold(1i64, |size, dim| size.saturating_mul(dim.upper_bound().max(0)));
     let bound = usize::try_from(each.min(buffer.len().upper_bound().max(0))).ok();
+    let bound = bound.map(|elements| elements.max(buffer.reach().unwrap_or(0)));
     bound.filter(|elements| *elements < 1 << 40).ok_or_else(|| {
         Diagnostic::error(
             &codes::LIMIT,

@@ -280,6 +280,14 @@ impl Buffer {
         product(&self.dims)
     }
 
+    /// From the first element to behind the last one: more than there are, where they lie apart. `None` if a size is not known.
+    pub fn reach(&self) -> Option<usize> {
+        let mut each = self.dims.iter().zip(&self.layout.strides);
+        each.try_fold(1usize, |reach, (dim, stride)| {
+            reach.checked_add(dim.as_usize()?.checked_sub(1)?.checked_mul(stride.as_usize()?)?)
+        })
+    }
+
     /// The constant elements.
     pub fn constant(&self) -> Option<&Tensor> {
         match &self.role {

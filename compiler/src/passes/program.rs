@@ -32,6 +32,7 @@ mod scale_weights;
 mod select;
 mod short_rows;
 mod spread_lookups;
+mod spread_pixels;
 mod spread_window;
 mod trim_windows;
 mod update;
@@ -162,6 +163,11 @@ pub const PASSES: &[Pass<Program>] = &[
         name: "fuse_attention",
         reason: "recognises kernels around a softmax; afterwards nothing else looks at their nests",
         run: fuse_attention::fuse_attention,
+    },
+    Pass {
+        name: "spread_pixels",
+        reason: "needs to know what only kernels use; chains need to know how long lines are",
+        run: spread_pixels::spread_pixels,
     },
     Pass {
         name: "chain_kernels",

@@ -158,7 +158,8 @@ impl<'p> Interpreter<'p> {
             _ if self.is_found(&owner.len()) => {
                 usize::try_from(owner.len().upper_bound()).map_err(|_| "a size has no bound")?
             }
-            _ => self.extent(&owner.len())?,
+            // Pixels may lie apart; chains keep all lines here.
+            _ => self.extent(&owner.len())?.max(owner.reach().unwrap_or(0)),
         };
         let size = owner.element.storage_bytes(count).ok_or("a buffer does not fit memory")?;
         let slot = self.storages.get_mut(storage.0 as usize).ok_or("a buffer does not exist")?;

@@ -99,15 +99,15 @@ fn link(program: &Program, before: &Kernel, after: &Kernel) -> Option<Link> {
     let loads = after.nest.loads().filter(|access| access.buffer == id).count();
     let buffer = program.buffer(id);
     let own = buffer.role == Role::Temporary && buffer.layout.storage == id && buffer.layout.offset.is(0);
-    if after.buffer_of(after.data) != Some(id) || loads != 1 || !own {
+    if after.buffer_of(after.data) != Some(id) || loads != 1 || !own || buffer.len().as_usize()? < LEAST {
         return None;
     }
-    let elements = buffer.len().as_usize().filter(|elements| *elements >= LEAST)?;
     let (first, second) = (before.describe(program)?, after.describe(program)?);
     let dim = line_dimension(&before.nest.store, &first)?;
     let line = buffer.layout.strides.get(dim)?.as_usize()?;
     let count = buffer.dims.get(dim)?.as_usize()?;
-    if count.checked_mul(line)? != elements || first.rows.first()?.extent.as_usize()? != count || !in_lines(&second)? {
+    let in_order = buffer.reach()? <= count.checked_mul(line)?;
+    if !in_order || first.rows.first()?.extent.as_usize()? != count || !in_lines(&second)? {
         return None;
     }
     let Some(Scalar::Load { access, .. }) = after.nest.nodes.get(after.data as usize) else { return None };

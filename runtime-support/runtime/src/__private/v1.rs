@@ -22,7 +22,7 @@ pub use crate::simd::{Simd, WithSimd, convert};
 pub use crate::tensor::TensorView;
 pub use crate::transpose::{CopyAxis, Transpose};
 pub use crate::view::{Rows, RowsMut, View, ViewMut, ViewRow, ViewRowMut};
-pub use crate::window::{Divisor, Window};
+pub use crate::window::{Divisor, Window, shares_sets};
 pub use crate::winograd::{Slices, Winograd, pack_winograd};
 pub use crate::{LoadError, calls, cast, declare_model, math, nest, parts, weights_embedded, weights_incbin};
 

@@ -13,6 +13,8 @@ mod planes;
 mod pool_kernel;
 mod sums;
 
+pub use near::shares_sets;
+
 use crate::contraction::{Batch, Bound, Contraction, Epilogue, RowAxis, Tap};
 use crate::cx::Cx;
 use crate::raw::{Dst, Extent, Src};

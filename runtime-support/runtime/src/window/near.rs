@@ -15,6 +15,8 @@ const SETS: usize = 4;
 /// How many times as many lines as these sets hold pay for the copies: at 1.7 they cost a quarter, at 2.8 they save a tenth,
 /// at 5 they save more than half.
 const CROWD: usize = 2;
+/// How many sets pixels share, at most, that are to lie at another distance: that costs a few cache lines.
+const SPREAD_SETS: usize = 8;
 
 /// What is copied.
 #[derive(Clone, Copy)]
@@ -55,11 +57,23 @@ impl Copies {
     }
 }
 
-/// Whether so many pixels share so few sets of the first-level cache that they do not stay there, and how many sets that are.
+/// Whether so many pixels, at such a distance in floats, push each other out of the few sets of the first-level cache that they
+/// share, so that they had better lie at another distance.
+pub fn shares_sets(pixels: usize, distance: isize) -> bool {
+    let sets = sets(distance);
+    sets <= SPREAD_SETS && pixels > WAYS * sets
+}
+
+/// Whether copies of so many pixels pay, and how many sets of the first-level cache those share.
 fn crowd(pixels: usize, distance: isize) -> (bool, usize) {
-    let bytes = distance.unsigned_abs().wrapping_mul(size_of::<f32>());
-    let sets = PERIOD >> bytes.trailing_zeros().min(PERIOD.trailing_zeros());
+    let sets = sets(distance);
     (pixels > CROWD * WAYS * sets, sets)
+}
+
+/// How many sets of the first-level cache pixels at such a distance share.
+fn sets(distance: isize) -> usize {
+    let bytes = distance.unsigned_abs().wrapping_mul(size_of::<f32>());
+    PERIOD >> bytes.trailing_zeros().min(PERIOD.trailing_zeros())
 }
 
 /// Whether pixels of the lines of a window, so many of each, do not stay in the first-level cache where they are, so that to take
