@@ -6,7 +6,7 @@
 //! with `INCLUDE_IR_UPDATE=1` the counts are written to `tests/golden/instructions.txt`.
 
 use expect_test::expect_file;
-use include_ir_compiler::options::Accuracy;
+use include_ir_compiler::options::{Accuracy, Emit};
 use include_ir_compiler::source::Source;
 use include_ir_compiler::{Options, compile};
 use serde_json::Value;
@@ -182,6 +182,22 @@ fn rows_are_copied_in_pieces() {
         let text = compile(&Source::from_path(&model, None).unwrap(), &Options::default()).unwrap().text;
         let text: String = text.split_whitespace().collect();
         assert!(text.replace(",>", ">").contains(row), "{case}");
+    }
+}
+
+/// Pixels of many channels, which share few sets of a cache, have a distance of their own where windows go over them.
+#[test]
+fn pixels_that_share_sets_lie_apart() {
+    let distances = ["272", "528", "528", "528"];
+    for (case, distance) in
+        ["crowded", "crowded_images", "crowded_two_readers", "crowded_excited"].iter().zip(distances)
+    {
+        let model = root().join(format!("cases/chain/{case}/model.xml"));
+        for isa in ["avx2", "scalar"] {
+            let options = options(&[("isa", isa)]).emit(Emit::Program);
+            let text = compile(&Source::from_path(&model, None).unwrap(), &options).unwrap().text;
+            assert_eq!(text.contains(&format!(", {distance}]  //")), isa == "avx2", "{case} {isa}");
+        }
     }
 }
 
