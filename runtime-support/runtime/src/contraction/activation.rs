@@ -6,12 +6,12 @@ mod functions;
 mod slopes;
 
 use super::Tile;
-use super::bend::Bend;
+use super::bend::{Bend, Slope};
 use crate::cx::Cx;
 use crate::simd::{Simd, WithSimd, load_first, store_first};
 use core::ptr::NonNull;
 use functions::{Elu, GELU_ERF, GELU_TANH, HardSigmoid, HardSwish, LeakyRelu, Mish, Sigmoid, Swish, Tanh};
-pub(crate) use functions::{bent, exp};
+pub(crate) use functions::{bent, exp, hard_swish};
 pub use slopes::Slopes;
 
 /// A function that kernels apply to what they computed.
@@ -46,7 +46,8 @@ impl Activation {
     #[inline(always)]
     pub fn on_tiles(self, cx: Cx<'_>) -> impl Fn(Tile<'_>) + Sync {
         move |tile| match self {
-            Activation::LeakyRelu(slope) if tile.is_question() => tile.answer(Bend::Every(slope)),
+            Activation::LeakyRelu(slope) if tile.is_question() => tile.answer(Bend::Slope(Slope::Every(slope))),
+            Activation::HardSwish if tile.is_question() => tile.answer(Bend::HardSwish),
             _ => self.apply(cx, tile),
         }
     }

@@ -1,17 +1,50 @@
-//! What is below zero, times a slope: Leaky ReLU and PReLU in registers, where a kernel can.
+//! Leaky ReLU, PReLU and hard swish in registers, where a kernel can.
 use super::Then;
-use super::activation::bent;
+use super::activation::{bent, hard_swish};
 use super::epilogue::Tile;
 use crate::simd::{Simd, load_first};
 use core::cell::Cell;
 
-/// The slopes of some columns.
+/// A function of few operations.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Bend {
+    /// What is below zero, times a slope.
+    Slope(Slope),
+    /// `x * (min(max(x + 3, 0), 6) / 6)`
+    HardSwish,
+}
+
+/// The slopes of some columns.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Slope {
     /// The same for all.
     Every(f32),
     /// Those of the columns from the first one on.
     Columns(*const f32),
+}
+
+impl Slope {
+    /// From this column on.
+    #[inline(always)]
+    pub fn from(self, column: usize) -> Slope {
+        match self {
+            Slope::Every(slope) => Slope::Every(slope),
+            Slope::Columns(slopes) => Slope::Columns(slopes.wrapping_add(column)),
+        }
+    }
+
+    /// The slopes of a vector of columns, of which so many exist.
+    ///
+    /// # Safety
+    /// As many slopes are valid from this column on.
+    #[inline(always)]
+    pub unsafe fn vector<S: Simd>(self, s: S, column: usize, left: usize) -> S::F32 {
+        match self {
+            Slope::Every(slope) => s.splat(slope),
+            // SAFETY: promised by the caller.
+            Slope::Columns(slopes) => unsafe { load_first(s, slopes.wrapping_add(column), left) },
+        }
+    }
 }
 
 impl Bend {
@@ -27,21 +60,8 @@ impl Bend {
     #[inline(always)]
     pub fn from(self, column: usize) -> Bend {
         match self {
-            Bend::Every(slope) => Bend::Every(slope),
-            Bend::Columns(slopes) => Bend::Columns(slopes.wrapping_add(column)),
-        }
-    }
-
-    /// The slopes of a vector of columns, of which so many exist.
-    ///
-    /// # Safety
-    /// As many slopes are valid from this column on.
-    #[inline(always)]
-    pub unsafe fn slopes<S: Simd>(self, s: S, column: usize, left: usize) -> S::F32 {
-        match self {
-            Bend::Every(slope) => s.splat(slope),
-            // SAFETY: promised by the caller.
-            Bend::Columns(slopes) => unsafe { load_first(s, slopes.wrapping_add(column), left) },
+            Bend::Slope(slope) => Bend::Slope(slope.from(column)),
+            Bend::HardSwish => Bend::HardSwish,
         }
     }
 
@@ -56,11 +76,22 @@ impl Bend {
         rows: &mut [[S::F32; NV]; MR],
         left: impl Fn(usize) -> usize,
     ) {
-        for v in 0..NV {
-            // SAFETY: promised by the caller.
-            let slopes = unsafe { self.slopes(s, v * S::LANES, left(v)) };
-            for row in rows.iter_mut() {
-                row[v] = bent(s, row[v], slopes);
+        match self {
+            Bend::Slope(slope) => {
+                for v in 0..NV {
+                    // SAFETY: promised by the caller.
+                    let slopes = unsafe { slope.vector(s, v * S::LANES, left(v)) };
+                    for row in rows.iter_mut() {
+                        row[v] = bent(s, row[v], slopes);
+                    }
+                }
+            }
+            Bend::HardSwish => {
+                for v in 0..NV {
+                    for row in rows.iter_mut() {
+                        row[v] = hard_swish(s, row[v]);
+                    }
+                }
             }
         }
     }
@@ -100,10 +131,13 @@ mod tests {
         calls.map(AtomicUsize::into_inner)
     }
 
-    fn closures<'a>(cx: Cx<'a>, slopes: &'a [f32]) -> [impl Fn(Tile<'_>) + Sync + 'a; 2] {
-        [true, false].map(|every| {
-            let (leaky, columns) = (Activation::LeakyRelu(-0.3).on_tiles(cx), Slopes(slopes).on_tiles(cx));
-            move |tile: Tile<'_>| if every { leaky(tile) } else { columns(tile) }
+    fn closures<'a>(cx: Cx<'a>, slopes: &'a [f32]) -> [impl Fn(Tile<'_>) + Sync + 'a; 3] {
+        [Some(Activation::LeakyRelu(-0.3)), None, Some(Activation::HardSwish)].map(|every| {
+            let (every, columns) = (every.map(|function| function.on_tiles(cx)), Slopes(slopes).on_tiles(cx));
+            move |tile: Tile<'_>| match &every {
+                Some(every) => every(tile),
+                None => columns(tile),
+            }
         })
     }
 
@@ -149,12 +183,14 @@ mod tests {
             }
             let (a, w, slopes) = (r.floats(height * line), r.floats(9 * channels), r.floats(channels));
             for cx in Isa::ALL.into_iter().filter_map(Cx::with_isa) {
-                for closure in &closures(cx, &slopes) {
+                for (i, closure) in closures(cx, &slopes).iter().enumerate() {
                     let calls = compare(height * line, closure, |then, out| {
                         let epilogue = Epilogue { then: Some(then), ..Epilogue::NONE };
                         c.depthwise(cx, a[..].src(), &w, Dst::from_slice(out), epilogue);
                     });
-                    assert!(cx.isa() == Isa::Scalar || calls[0] == 0 && calls[1] > 0, "{:?} {calls:?}", cx.isa());
+                    // Lines leave hard swish to the closure.
+                    let left = if i < 2 && cx.isa() != Isa::Scalar { 0 } else { calls[1] };
+                    assert!(calls[0] == left && calls[1] > 0, "{:?} {calls:?}", cx.isa());
                 }
             }
         }

@@ -1,5 +1,5 @@
 //! One batch of a contraction or window, and how its tiles are finished.
-use super::bend::Bend;
+use super::bend::{Bend, Slope};
 use super::cuts::Line;
 use super::kernel::Args;
 use super::parts::apart;
@@ -94,6 +94,14 @@ impl<'a> Job<'a> {
     pub fn bending(mut self, then: Option<Then<'_>>) -> Self {
         self.bend = then.and_then(|then| Bend::of(then, self.c.cols));
         self
+    }
+
+    /// The slopes, if the closure does nothing but that.
+    pub fn slope(&self) -> Option<Slope> {
+        match self.bend? {
+            Bend::Slope(slope) => Some(slope),
+            Bend::HardSwish => None,
+        }
     }
 
     /// Takes kernels of planes where rows follow each other and the columns are few.

@@ -26,7 +26,7 @@ pub(crate) struct Results {
     pub residual: *const f32,
     pub residual_step: usize,
     pub clamp: Option<(f32, f32)>,
-    /// The slopes from the first column on.
+    /// The function of what is stored, from the first column on.
     pub bend: Option<Bend>,
     /// Columns that exist: fewer than the kernel's where it stores vectors in part, or more where it takes them in turns.
     pub cols: usize,

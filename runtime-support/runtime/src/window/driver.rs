@@ -84,7 +84,7 @@ pub(super) unsafe fn run(
                 // SAFETY: promised by the caller; parts are disjoint whole lines, of all channels or of 16 and more.
                 Some(lines) => unsafe {
                     let job = job.bending(shared.epilogue.then);
-                    lines.run(&job, rows, cols, shared.epilogue.then.filter(|_| job.bend.is_none()));
+                    lines.run(&job, rows, cols, shared.epilogue.then.filter(|_| job.slope().is_none()));
                 },
                 // SAFETY: promised by the caller; parts are disjoint.
                 None => unsafe { with_list(&job, cx, operation, (taps, rows), shared.epilogue.then) },

@@ -14,6 +14,7 @@
 use super::long_kernel;
 use super::one_vector::one_vector_sets;
 use crate::contraction::activation::bent;
+use crate::contraction::bend::Slope;
 use crate::contraction::job::offset;
 use crate::contraction::line::TapAt;
 use crate::contraction::results::Results;
@@ -46,6 +47,8 @@ pub(super) struct LineArgs<'a> {
     pub w_stride: usize,
     /// All outputs of the line.
     pub to: Results,
+    /// Slopes of what is below zero, from the first channel on: other functions would take the kernels too long to tell apart.
+    pub slope: Option<Slope>,
     pub start: usize,
     pub outputs: usize,
 }
@@ -278,7 +281,7 @@ pub(super) struct Ends<S: Simd> {
     low: S::F32,
     high: S::F32,
     /// Slopes of what is below zero, if any.
-    bend: Option<S::F32>,
+    slopes: Option<S::F32>,
     residual: *const f32,
     out: *mut f32,
 }
@@ -296,7 +299,7 @@ impl<S: Simd> Ends<S> {
             // SAFETY: promised by the caller.
             bias: if to.bias.is_null() { s.splat(0.0) } else { unsafe { s.load(to.bias.add(column)) } },
             // SAFETY: promised by the caller.
-            bend: to.bend.map(|bend| unsafe { bend.slopes(s, column, S::LANES) }),
+            slopes: args.slope.map(|slope| unsafe { slope.vector(s, column, S::LANES) }),
             low: s.splat(low),
             high: s.splat(high),
             residual: offset(to.residual, start * to.residual_step + column),
@@ -318,7 +321,7 @@ impl<S: Simd> Ends<S> {
             }
             // The second operand wins if it is NaN.
             x = s.min(self.high, s.max(self.low, x));
-            if let Some(slopes) = self.bend {
+            if let Some(slopes) = self.slopes {
                 x = bent(s, x, slopes);
             }
             s.store(self.out, x);

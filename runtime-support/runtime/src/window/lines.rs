@@ -236,9 +236,10 @@ impl ByLines {
                 residual: offset(job.residual, line.residual.wrapping_add(column)),
                 residual_step: axis.residual,
                 clamp: job.clamp,
-                bend: job.bend.map(|bend| bend.from(column)),
+                bend: None,
                 cols,
             },
+            slope: job.slope().map(|slope| slope.from(column)),
             start: 0,
             outputs: axis.extent,
         }

@@ -163,8 +163,15 @@ pub(super) struct HardSwish;
 impl Function for HardSwish {
     #[inline(always)]
     fn of<S: Simd, const N: usize>(self, s: S, x: [S::F32; N]) -> [S::F32; N] {
-        map!(x, gate in x, HardSigmoid.of(s, x) => s.mul(x, gate))
+        map!(x in x => hard_swish(s, x))
     }
+}
+
+/// `x * (min(max(x + 3, 0), 6) / 6)`
+#[inline(always)]
+pub(crate) fn hard_swish<S: Simd>(s: S, x: S::F32) -> S::F32 {
+    let [gate] = HardSigmoid.of(s, [x]);
+    s.mul(x, gate)
 }
 
 /// Up to here `e^x` and `e^-x` are normal numbers.

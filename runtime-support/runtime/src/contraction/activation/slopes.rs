@@ -1,7 +1,7 @@
 //! PReLU of finished tiles: what is below zero is multiplied by the slope of its column.
 use super::functions::bent;
 use crate::contraction::Tile;
-use crate::contraction::bend::Bend;
+use crate::contraction::bend::{Bend, Slope};
 use crate::cx::Cx;
 use crate::simd::{Simd, WithSimd, load_first, store_first};
 
@@ -14,7 +14,7 @@ impl<'a> Slopes<'a> {
     #[inline(always)]
     pub fn on_tiles(self, cx: Cx<'a>) -> impl Fn(Tile<'_>) + Sync + 'a {
         move |tile| match tile.is_question() {
-            true if tile.cols() <= self.0.len() => tile.answer(Bend::Columns(self.0.as_ptr())),
+            true if tile.cols() <= self.0.len() => tile.answer(Bend::Slope(Slope::Columns(self.0.as_ptr()))),
             _ => self.apply(cx, tile),
         }
     }
