@@ -28,6 +28,8 @@ const MANY: usize = 48;
 /// Tiles of rows per part, and rows, where there are more.
 const TILES: usize = 16;
 const ROWS: usize = 96;
+/// Floats of rows that a closure is shown together.
+const SHOWN: usize = 16 * 1024;
 /// Products of sums that take less time than what a function needs longer for rows with gaps.
 const SHORT: usize = 64;
 /// Multiply-adds that take a microsecond.
@@ -172,16 +174,36 @@ impl Job<'_> {
         let m = part.len();
         // Blocks of equal size and whole tiles, so that the last one does not fall back to small tiles.
         let size = if m <= FEW { m } else { self.block(kernels, m) };
+        let in_strips =
+            |rows| Some((self.steps.as_ref()?, self.in_strips(kernels, self.steps.as_ref()?, rows, &cols)?));
+        let bends = self.bend.is_some() && in_strips(size).is_some();
+        let whole = then.filter(|_| !bends && self.rows_are_apart && m > MANY && cols.len() > LINE);
+        let size = if whole.is_some() { self.shown(kernels, cols.len()).min(size) } else { size };
+        let job = Job { bend: self.bend.filter(|_| bends), ..*self };
         let mut first_row = part.start;
         while first_row < part.end {
             let rows = size.min(part.end - first_row);
-            let steps = self.steps.as_ref().filter(|_| rows > MANY);
-            let strips = steps.and_then(|steps| Some((steps, self.in_strips(kernels, steps, rows, &cols)?)));
+            let strips = if rows > MANY && whole.is_none() { in_strips(rows) } else { None };
             let tabled = table.rows(self.c, first_row..first_row + rows, strips);
             // SAFETY: promised by the caller.
-            unsafe { self.panels(kernels, (first_row, tabled), cols.clone(), then) };
+            unsafe { job.panels(kernels, (first_row, tabled), cols.clone(), then.filter(|_| whole.is_none())) };
+            if let Some(then) = whole {
+                let cols = cols.start..cols.end.min(self.c.cols);
+                let args = self.args(tabled, cols.start, cols.len());
+                let place = Place { direct: true, rows, cols: cols.len(), first_row, first_col: cols.start };
+                // SAFETY: promised by the caller.
+                unsafe { self.finished(&args, &place, then) };
+            }
             first_row += rows;
         }
+    }
+
+    /// Rows of so many columns that a closure is shown together: it begins anew for each, which takes as long as some vectors.
+    /// They should still be near, and enough for strips.
+    fn shown(&self, kernels: Kernels, cols: usize) -> usize {
+        let tile = kernels.first().map_or(1, |set| set.kernels.len());
+        let rows = floor_div_usize(SHOWN, cols.max(1)).max(MANY).max(self.c.k() / 2);
+        ceil_div_usize(rows, tile).saturating_mul(tile)
     }
 
     /// Rows of a block, of so many.

@@ -7,6 +7,7 @@ pub(crate) mod bend;
 pub(crate) mod cuts;
 mod driver;
 mod epilogue;
+mod fetches;
 mod fold;
 mod held;
 pub(crate) mod job;

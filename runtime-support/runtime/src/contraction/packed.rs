@@ -1,4 +1,5 @@
 //! Products whose left operand is packed first: blocks of rows, passes over k, panels, tiles.
+use super::fetches::Fetches;
 use super::job::{Job, MOST_ROWS, Place, updates};
 use super::kernel::{Args, Kernels, LINE};
 #[cfg(feature = "threads")]
@@ -275,19 +276,35 @@ impl PackedRows<'_> {
                 unsafe { self.partial(kernels, tiles.clone(), column, then) };
                 continue;
             }
-            let w = self.job.w.wrapping_add(column * k + self.k.start * width);
+            let (w, suspends) = (self.job.w.wrapping_add(column * k + self.k.start * width), self.k.end < k);
             // All tiles of all columns share the work of fetching the next panel.
             let Some(widest) = sets.first() else { return };
             let mut fetches = Fetches::new(w.wrapping_add(width * k), self.k.len(), width, tiles.len(), widest);
             let (mut at, end) = (0, width.min(c.cols - column));
             while at < end {
                 let Some(set) = packed_kernels::suited(sets, width - at, end - at) else { return };
-                let weights = Weights { w: w.wrapping_add(at), width, suspends: self.k.end < k };
+                let weights = Weights { w: w.wrapping_add(at), width, suspends };
                 // SAFETY: promised by the caller.
-                unsafe { self.column(set, tiles.clone(), column + at, weights, &mut fetches, then) };
+                unsafe { self.column(set, tiles.clone(), column + at, weights, &mut fetches) };
                 at += set.cols;
             }
+            if let Some(then) = then.filter(|_| !suspends) {
+                // SAFETY: promised by the caller.
+                unsafe { self.finished(tiles.clone(), column..column + end, then) };
+            }
         }
+    }
+
+    /// Shows the closure some columns of all rows of some tiles: it begins anew for each row, which takes as long as some vectors.
+    ///
+    /// # Safety
+    /// As `multiply`.
+    unsafe fn finished(&self, tiles: Range<usize>, cols: Range<usize>, then: Then<'_>) {
+        let (first_row, rows) = self.rows_of(tiles);
+        let args = self.job.args(rows, cols.start, cols.len());
+        let place = Place { direct: true, rows: rows.len(), cols: cols.len(), first_row, first_col: cols.start };
+        // SAFETY: promised by the caller.
+        unsafe { self.job.finished(&args, &place, then) };
     }
 
     /// Some tiles times the last panel, whose columns fill no vectors: all their products in the last pass.
@@ -295,12 +312,17 @@ impl PackedRows<'_> {
     /// # Safety
     /// As `multiply`.
     unsafe fn partial(&self, kernels: Kernels, tiles: Range<usize>, column: usize, then: Option<Then<'_>>) {
-        if self.k.end == self.job.c.k() && !tiles.is_empty() {
-            let rows = self.tiles.range(tiles.start).start..self.tiles.range(tiles.end - 1).end;
-            let rows = (self.first_row + rows.start, self.rows.get(rows).unwrap_or_default());
+        if self.k.end == self.job.c.k() {
             // SAFETY: promised by the caller.
-            unsafe { self.job.panels(kernels, rows, column..self.job.c.cols, then) }
+            unsafe { self.job.panels(kernels, self.rows_of(tiles), column..self.job.c.cols, then) }
         }
+    }
+
+    /// The first row of some tiles, and all of them.
+    fn rows_of(&self, tiles: Range<usize>) -> (usize, &[Row]) {
+        let Some(last) = tiles.end.checked_sub(1).filter(|_| !tiles.is_empty()) else { return (self.first_row, &[]) };
+        let rows = self.tiles.range(tiles.start).start..self.tiles.range(last).end;
+        (self.first_row + rows.start, self.rows.get(rows).unwrap_or_default())
     }
 
     /// Some tiles times one width of a panel, from a column on.
@@ -315,11 +337,9 @@ impl PackedRows<'_> {
         column: usize,
         weights: Weights,
         fetches: &mut Fetches,
-        then: Option<Then<'_>>,
     ) {
         let (job, padded) = (self.job, padded(self.k.len()));
-        let Weights { w, width, suspends, .. } = weights;
-        let then = then.filter(|_| !suspends);
+        let Weights { w, width, suspends } = weights;
         for rows in self.tiles.ranges(tiles) {
             let (next, each) = fetches.next(w, padded);
             let args = Args {
@@ -343,12 +363,6 @@ impl PackedRows<'_> {
             };
             // SAFETY: promised by the caller; the kernels are of the context's instruction set.
             unsafe { kernel(&tile) };
-            if let Some(then) = then {
-                let first_row = self.first_row + rows.start;
-                let place = Place { direct: true, rows: rows.len(), cols: set.cols, first_row, first_col: column };
-                // SAFETY: promised by the caller.
-                unsafe { job.finished(&args, &place, then) };
-            }
         }
     }
 }
@@ -361,41 +375,6 @@ struct Weights {
     width: usize,
     /// Further parts of the sums follow.
     suspends: bool,
-}
-
-/// What is to be fetched while a panel is multiplied.
-pub(super) struct Fetches {
-    at: *const f32,
-    /// Floats.
-    left: usize,
-    /// Cache lines per chunk of rows.
-    lines: usize,
-}
-
-impl Fetches {
-    /// So many products of a panel's width, divided among the tiles of all columns.
-    pub fn new(at: *const f32, products: usize, width: usize, tiles: usize, set: &PackedSet) -> Self {
-        let columns = ceil_div_usize(width, set.cols);
-        let lines = ceil_div_usize(width, tiles.saturating_mul(columns)).next_power_of_two();
-        Fetches { at, left: products.saturating_mul(width), lines: lines.min(floor_div_usize(LINE, set.least)) }
-    }
-
-    /// Whether all is fetched.
-    pub fn is_done(&self) -> bool {
-        self.left == 0
-    }
-
-    /// What a tile of so many products fetches, and for how many products a cache line: what nobody has fetched yet, or
-    /// else what it needs itself.
-    pub fn next(&mut self, w: *const f32, products: usize) -> (*const f32, usize) {
-        if self.left == 0 {
-            return (w, LINE);
-        }
-        let at = self.at;
-        self.at = at.wrapping_add(self.lines * products);
-        self.left = self.left.saturating_sub(self.lines * products);
-        (at, floor_div_usize(LINE, self.lines))
-    }
 }
 
 /// Products with those that fill the last chunk.

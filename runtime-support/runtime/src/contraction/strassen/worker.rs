@@ -1,7 +1,7 @@
 //! What one thread computes of a block: results of the columns of two panels, of one, or of those that fill none.
+use super::super::fetches::Fetches;
 use super::super::job::Place;
 use super::super::kernel::{Args, LINE};
-use super::super::packed::Fetches;
 use super::super::packed_kernel::{PackedSet, PackedTile};
 use super::super::packed_kernels;
 use super::{A11, A12, A21, A22, Halves, S1, S2, S3, S4};
