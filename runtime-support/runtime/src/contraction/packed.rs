@@ -288,7 +288,7 @@ impl PackedRows<'_> {
                 unsafe { self.column(set, tiles.clone(), column + at, weights, &mut fetches) };
                 at += set.cols;
             }
-            if let Some(then) = then.filter(|_| !suspends) {
+            if let Some(then) = then.filter(|_| !suspends && !tiles.is_empty()) {
                 // SAFETY: promised by the caller.
                 unsafe { self.finished(tiles.clone(), column..column + end, then) };
             }
@@ -312,16 +312,16 @@ impl PackedRows<'_> {
     /// # Safety
     /// As `multiply`.
     unsafe fn partial(&self, kernels: Kernels, tiles: Range<usize>, column: usize, then: Option<Then<'_>>) {
-        if self.k.end == self.job.c.k() {
+        if self.k.end == self.job.c.k() && !tiles.is_empty() {
             // SAFETY: promised by the caller.
             unsafe { self.job.panels(kernels, self.rows_of(tiles), column..self.job.c.cols, then) }
         }
     }
 
-    /// The first row of some tiles, and all of them.
+    /// The first row of some tiles, of which there is one at least, and all of them.
     fn rows_of(&self, tiles: Range<usize>) -> (usize, &[Row]) {
-        let Some(last) = tiles.end.checked_sub(1).filter(|_| !tiles.is_empty()) else { return (self.first_row, &[]) };
-        let rows = self.tiles.range(tiles.start).start..self.tiles.range(last).end;
+        let (first, last) = (self.tiles.range(tiles.start), self.tiles.range(tiles.end.saturating_sub(1)));
+        let rows = first.start..last.end;
         (self.first_row + rows.start, self.rows.get(rows).unwrap_or_default())
     }
 
