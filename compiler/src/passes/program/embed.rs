@@ -242,7 +242,7 @@ fn shifted_copy(nest: &Nest) -> Option<(BufferId, BufferId, Vec<i64>)> {
 }
 
 /// Whether a buffer is a temporary in memory of its own, into which nothing else looks.
-fn may_be_view(program: &Program, id: BufferId) -> bool {
+pub(super) fn may_be_view(program: &Program, id: BufferId) -> bool {
     let names = program.buffers.iter().filter(|buffer| buffer.layout.storage == id).count();
     program.buffer(id).role == Role::Temporary && program.buffer(id).layout.storage == id && names == 1
 }

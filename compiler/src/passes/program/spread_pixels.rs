@@ -2,12 +2,13 @@
 //! over them finds its lines where they were.
 
 use super::blocks::{Outside, Users, for_each_block};
+use super::embed::may_be_view;
 use crate::diag::Diagnostics;
 use crate::dim::Dim;
 use crate::element::ElementType;
 use crate::options::Options;
 use crate::program::kernel::{Kernel, KernelKind, WindowOp};
-use crate::program::{BufferId, Program, Role, Step, StepKind};
+use crate::program::{BufferId, Program, Step, StepKind};
 use include_ir_runtime::__private::v1::shares_sets;
 
 /// Floats of a cache line.
@@ -38,12 +39,10 @@ fn is_kernel(step: &Step) -> bool {
     matches!(step.kind, StepKind::Kernel(_))
 }
 
-/// Whether a buffer is a temporary in memory of its own, which nothing else sees.
+/// Whether a buffer may lie as it likes: only steps of this block see it.
 fn is_free(program: &Program, id: BufferId, outside: &Outside, fixed: &[bool]) -> bool {
-    let buffer = program.buffer(id);
-    let names = program.buffers.iter().filter(|buffer| buffer.layout.storage == id).count();
-    let own = buffer.role == Role::Temporary && buffer.layout.storage == id && names == 1;
-    own && buffer.element == ElementType::F32 && !fixed[id.0 as usize] && !outside.sees(program, id)
+    let f32 = program.buffer(id).element == ElementType::F32;
+    f32 && may_be_view(program, id) && !fixed[id.0 as usize] && !outside.sees(program, id)
 }
 
 /// What a window reads, if its pixels get into each other's way.
@@ -84,8 +83,8 @@ impl Pixels {
         let strides = buffer.layout.strides.iter().map(Dim::as_usize).collect::<Option<Vec<_>>>()?;
         let dim = strides.iter().zip(&dims).position(|(stride, dim)| *stride == 1 && *dim > 1)?;
         let channels = dims[dim];
-        let others = strides.iter().zip(&dims).enumerate().filter(|(i, (_, extent))| *i != dim && **extent > 1);
-        others.clone().all(|(_, (stride, _))| stride % channels == 0).then_some(Pixels { dim, channels })
+        let mut others = strides.iter().zip(&dims).enumerate().filter(|(i, (_, extent))| *i != dim && **extent > 1);
+        others.all(|(_, (stride, _))| stride % channels == 0).then_some(Pixels { dim, channels })
     }
 
     /// Gives the buffer wider pixels.

@@ -179,7 +179,7 @@ impl Job<'_> {
         let bends = self.bend.is_some() && in_strips(size).is_some();
         let whole = then.filter(|_| !bends && self.rows_are_apart && m > MANY && cols.len() > LINE);
         let size = if whole.is_some() { self.shown(kernels, cols.len()).min(size) } else { size };
-        let job = Job { bend: self.bend.filter(|_| bends), ..*self };
+        let job = Job { bend: self.bend.filter(|_| whole.is_none()), ..*self };
         let mut first_row = part.start;
         while first_row < part.end {
             let rows = size.min(part.end - first_row);
