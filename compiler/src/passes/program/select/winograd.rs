@@ -247,6 +247,11 @@ fn gap(d: &Description, row: usize, tap: usize, stride: i64) -> Option<i64> {
     (can && taps.clone() * stride == moves.clone() * gap && d.bounds.iter().filter(own).all(whole)).then_some(gap)
 }
 
+/// `size` in whole parts.
+fn whole(size: i64, part: i64) -> i64 {
+    size.saturating_add(part - 1) / part * part
+}
+
 impl Form {
     /// Whether the window is one line.
     fn is_line(&self) -> bool {
@@ -289,14 +294,13 @@ impl Form {
 
     /// Channels of the transformed data: those of all pieces, in whole vectors, if there are pieces.
     fn data_depth(&self, tile: i64) -> i64 {
-        let whole = self.depth.saturating_add(VECTOR - 1) / VECTOR * VECTOR;
-        self.pieces(tile).map_or(self.depth, |pieces| whole.saturating_mul(pieces))
+        self.pieces(tile).map_or(self.depth, |pieces| whole(self.depth, VECTOR).saturating_mul(pieces))
     }
 
     /// Tiles of all images.
     fn tiles(&self, tile: i64) -> i64 {
-        let whole = |size: i64, part: i64| size.saturating_add(part - 1) / part;
-        let along = |size: i64, gap: i64| gap.min(size).saturating_mul(whole(whole(size, gap), tile));
+        let parts = |size: i64, part: i64| size.saturating_add(part - 1) / part;
+        let along = |size: i64, gap: i64| gap.min(size).saturating_mul(parts(parts(size, gap), tile));
         let tiles = self.images.saturating_mul(along(self.height, self.gaps[0]));
         tiles.saturating_mul(along(self.width, self.gaps[1]))
     }

@@ -1,7 +1,7 @@
 //! Which convolutions are computed by minimal filtering, with which tiles: the least time that the memory for transformed
 //! weights allows.
 
-use super::{Form, LEAST_SLICES};
+use super::{Form, LEAST_SLICES, whole};
 use crate::program::Program;
 
 /// Nanoseconds of a core with AVX-512, fitted to shapes as in the runtime's benchmark `choices` and rounded in favour of the
@@ -22,10 +22,11 @@ const PHASES: f64 = 500.0;
 /// One float of weights, by the bytes of all weights of the model: up to so many they come from the second-level cache, or
 /// the third, or else from memory.
 const WEIGHT: [(i64, f64); 3] = [(512 << 10, 0.06), (16 << 20, 0.12), (i64::MAX, 0.22)];
-/// Columns of the narrowest register tile over packed rows, and of one of plain sums that runs at the full rate.
+/// Columns of the narrowest register tile that runs at the full rate: of long vectors, and of those that are half as long.
+const TILE_COLUMNS: [i64; 2] = [16, 8];
+/// The same over packed rows.
 const PACKED_COLUMNS: i64 = 8;
-const TILE_COLUMNS: i64 = 16;
-/// Columns of plain sums whose vectors hold pixels of a line, two columns more or less at a time, and their part of the full rate.
+/// Columns of plain sums whose vectors hold pixels of a line, and their part of the full rate.
 const PLANAR_COLUMNS: i64 = 8;
 const PLANAR_PIXELS: i64 = 16;
 const PLANAR_RATE: f64 = 0.8;
@@ -137,19 +138,24 @@ impl Form {
 
     /// Nanoseconds of the plain sum of a group.
     fn direct(&self, weight: f64) -> f64 {
-        let planar = self.columns <= PLANAR_COLUMNS;
-        let (tile, width, rate) = if planar { (2, PLANAR_PIXELS, PLANAR_RATE) } else { (TILE_COLUMNS, 1, 1.0) };
-        let width = self.width.saturating_add(width - 1) / width * width;
         let lines = self.images.saturating_mul(self.count()).saturating_mul(self.height);
-        let product = self.product(self.depth, lines.saturating_mul(width) as f64 / rate, tile, weight);
-        self.inside * (self.window[0] * self.window[1]) as f64 * product
+        let (columns, products) = if self.columns <= PLANAR_COLUMNS {
+            // Two columns more or less at a time.
+            let width = whole(self.width, PLANAR_PIXELS);
+            (whole(self.columns, 2) as f64, lines.saturating_mul(width) as f64 / PLANAR_RATE)
+        } else {
+            // One choice is made for all instruction sets.
+            let columns = TILE_COLUMNS.map(|tile| whole(self.columns, tile) as f64);
+            (columns.iter().sum::<f64>() / columns.len() as f64, lines.saturating_mul(self.width) as f64)
+        };
+        let taps = (self.window[0] * self.window[1]) as f64;
+        self.inside * taps * self.product(self.depth, products, columns, weight)
     }
 
-    /// Nanoseconds of the product of so many rows of `depth` channels with the weights of a tap or position, in tiles of so many
-    /// columns.
-    fn product(&self, depth: i64, rows: f64, tile: i64, weight: f64) -> f64 {
-        let columns = self.columns.saturating_add(tile - 1) / tile * tile;
-        depth.saturating_mul(self.taps()) as f64 * (columns as f64 * rows * PRODUCT + self.columns as f64 * weight)
+    /// Nanoseconds of the product of so many rows of `depth` channels with the weights of a tap or position, as if there were so
+    /// many columns.
+    fn product(&self, depth: i64, rows: f64, columns: f64, weight: f64) -> f64 {
+        depth.saturating_mul(self.taps()) as f64 * (columns * rows * PRODUCT + self.columns as f64 * weight)
     }
 
     /// Nanoseconds of a group with tiles of this size.
@@ -159,7 +165,8 @@ impl Form {
         // Slices that two blocks read are transformed twice.
         let read = 1.0 + (self.taps() - 1) as f64 / self.count().clamp(1, LEAST_SLICES) as f64;
         let transformed = (self.data_depth(tile) as f64 * read + self.columns as f64) * tiles as f64;
-        let product = self.product(self.data_depth(tile), tiles.max(LEAST_TILES) as f64, PACKED_COLUMNS, weight);
+        let columns = whole(self.columns, PACKED_COLUMNS) as f64;
+        let product = self.product(self.data_depth(tile), tiles.max(LEAST_TILES) as f64, columns, weight);
         let (float, tile) = match positions as i64 {
             16 => (TRANSFORMED_OF_4, TILE_OF_4),
             36 => (TRANSFORMED, TILE),
@@ -209,11 +216,19 @@ mod tests {
 
     #[test]
     fn large_windows_gain_with_fewer_channels_and_small_tiles() {
-        let [three, five, seven] = [3, 5, 7].map(|window| Form { window: [window; 2], ..square(28, 24, 24) });
+        let [three, five, seven] = [3, 5, 7].map(|window| Form { window: [window; 2], ..square(28, 32, 32) });
         let forms = [Some(&three), Some(&five), Some(&seven)];
         assert_eq!(within(i64::MAX, 0.06, &forms), [Some(4), Some(2), Some(3)]);
-        assert_eq!(five.growth(2), (36 - 25) * 4 * 24 * 24);
-        assert_eq!(seven.growth(3), (36 * 4 * 32 - 49 * 24) * 4 * 24);
+        assert_eq!(five.growth(2), (36 - 25) * 4 * 32 * 32);
+        assert_eq!(seven.growth(3), (36 * 4 - 49) * 4 * 32 * 32);
+    }
+
+    /// Of 20 columns a plain sum computes 24, not 32; of ten channels pieces transform sixteen.
+    #[test]
+    fn large_windows_of_few_channels_stay_plain_sums() {
+        let seven = Form { window: [7, 7], ..square(64, 10, 20) };
+        assert_eq!(within(i64::MAX, 0.06, &[Some(&seven)]), [None]);
+        assert_eq!(seven.growth(3), (36 * 4 * 16 - 49 * 10) * 4 * 20);
     }
 
     #[test]
