@@ -166,7 +166,7 @@ unsafe fn multiply<S: Simd, const MR: usize, const NV: usize, const FIRST: usize
             s.prefetch(w.wrapping_add(AHEAD * w_stride + v * S::LANES));
         }
         // Registers hold the fewer of both, rows or columns.
-        if MR < NV {
+        if const { MR < NV } {
             let mut x = [s.splat(0.0); MR];
             for (x, row) in x.iter_mut().zip(rows) {
                 *x = s.splat(*row.add(d));
@@ -210,10 +210,10 @@ unsafe fn accumulate<S: Simd, const MR: usize, const NV: usize, const FIRST: usi
     // SAFETY: d < len.
     unsafe {
         // Larger tiles keep the decoders busy with products, and have rows enough to wait for the weights once.
-        if S::LANES >= 16 && (MR <= 10 || NV == 1) {
+        if const { S::LANES >= 16 && (MR <= 10 || NV == 1) } {
             while d + 1 < len {
                 // As many rows as one tile holds have no second tile that would need them.
-                if 2 * MR >= MOST_ROWS && MR < MOST_ROWS {
+                if const { 2 * MR >= MOST_ROWS && MR < MOST_ROWS } {
                     s.prefetch_far(next);
                     s.prefetch_far(next.wrapping_add(LINE));
                 }
@@ -223,7 +223,7 @@ unsafe fn accumulate<S: Simd, const MR: usize, const NV: usize, const FIRST: usi
             }
         }
         // Six rows of two vectors leave no slot to the instructions of a loop.
-        if S::LANES == 8 {
+        if const { S::LANES == 8 } {
             while d + 3 < len {
                 for i in 0..4 {
                     multiply::<S, MR, NV, FIRST, LAST>(s, acc, rows, d + i, w.add(i * w_stride), w_stride);
@@ -255,7 +255,7 @@ unsafe fn accumulate_of<S: Simd, const MR: usize, const NV: usize>(
     let (first, last) = (mask.trailing_zeros(), (mask << (32 - MR)).leading_zeros());
     // SAFETY: promised by the caller; what is left out are zeros.
     unsafe {
-        if S::LANES >= 16 && NV == 2 && MR >= LEAVES_OUT {
+        if const { S::LANES >= 16 && NV == 2 && MR >= LEAVES_OUT } {
             match (first, last) {
                 (0, 0) => {}
                 (4.., _) => return accumulate::<S, MR, NV, 4, 0>(s, acc, rows, len, w, w_stride),
@@ -331,7 +331,7 @@ pub(super) unsafe fn tile<S: Simd, const MR: usize, const NV: usize>(s: S, args:
     let (c, all) = (args.c, (1 << MR) - 1);
     let Some(rows) = args.rows.first_chunk::<MR>() else { return };
     let outside = rows_outside(rows);
-    if S::LANES >= 8 && args.buffer == 0 {
+    if const { S::LANES >= 8 } && args.buffer == 0 {
         // The result and the residual come from the outer caches while the sums are made.
         for row in rows {
             for line in (0..NV * S::LANES).step_by(LINE) {
@@ -392,7 +392,7 @@ pub(crate) unsafe fn finish<S: Simd, const MR: usize, const NV: usize>(
             }
             return;
         }
-        if S::LANES >= IN_PART && args.cols < NV * S::LANES {
+        if const { S::LANES >= IN_PART } && args.cols < NV * S::LANES {
             // Only a copy lies in memory, of floats: a frame that is aligned for vectors would cost the loops a register.
             let mut sums = [[[MaybeUninit::<f32>::uninit(); LINE]; NV]; MR];
             let mut to = sums.as_mut_ptr().cast::<f32>();
