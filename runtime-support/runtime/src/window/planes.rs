@@ -67,10 +67,10 @@ unsafe fn taken<S: Simd, const STRIDE: usize>(s: S, at: *const f32) -> S::F32 {
 /// # Safety
 /// There is room for so many elements, and [`BEHIND`] more, but for 16.
 #[inline(always)]
-unsafe fn surround<S: Simd, const MAX: bool>(s: S, (piece, stride): (&Piece, usize), combined: *mut f32) {
+unsafe fn surround<S: Simd, const MAX: bool, const STRIDE: usize>(s: S, piece: &Piece, combined: *mut f32) {
     let (none, inside) = (neutral::<S, MAX>(s), &piece.inside);
     let before = (0..inside.start).step_by(S::LANES);
-    for p in before.chain((inside.end..piece.elements + stride * S::LANES).step_by(S::LANES)) {
+    for p in before.chain((inside.end..piece.elements + STRIDE * S::LANES).step_by(S::LANES)) {
         // SAFETY: promised by the caller.
         unsafe { s.store(combined.add(p), none) };
     }
@@ -137,9 +137,11 @@ impl WithSimd for PlaneLines<'_> {
     fn run<S: Simd>(self, s: S) {
         // SAFETY: promised by the caller of `new`.
         unsafe {
-            match self.planes.operation {
-                Operation::Max => self.lines::<S, true>(s),
-                _ => self.lines::<S, false>(s),
+            match (self.planes.operation, self.planes.lines.stride) {
+                (Operation::Max, 2) => self.lines::<S, true, 2>(s),
+                (Operation::Max, _) => self.lines::<S, true, 1>(s),
+                (_, 2) => self.lines::<S, false, 2>(s),
+                _ => self.lines::<S, false, 1>(s),
             }
         }
     }
@@ -173,11 +175,11 @@ impl PlaneLines<'_> {
     /// # Safety
     /// As [`PlaneLines::new`].
     #[inline(always)]
-    unsafe fn lines<S: Simd, const MAX: bool>(&self, s: S) {
+    unsafe fn lines<S: Simd, const MAX: bool, const STRIDE: usize>(&self, s: S) {
         let (lines, c) = (&self.planes.lines, self.job.c);
-        let most = lines.outputs(c).min(floor_div_usize(ELEMENTS - BEHIND - MOST, lines.stride));
+        let most = lines.outputs(c).min((ELEMENTS - BEHIND - MOST) / STRIDE);
         // As many elements as so many outputs read, and vectors behind them.
-        let pitch = (most * lines.stride + self.along() + BEHIND).next_multiple_of(16);
+        let pitch = (most * STRIDE + self.along() + BEHIND).next_multiple_of(16);
         let together = STRIP.min(floor_div_usize(ELEMENTS, pitch)).max(1);
         let mut combined = Combined([const { MaybeUninit::uninit() }; ELEMENTS]);
         let combined = combined.0.as_mut_ptr().cast::<f32>();
@@ -199,19 +201,15 @@ impl PlaneLines<'_> {
                 // SAFETY: promised by the caller; there is room for so many lines, and nothing changes what is around elements.
                 unsafe {
                     if prepared != start {
-                        (0..together).for_each(|i| surround::<S, MAX>(s, (&piece, lines.stride), at(i)));
+                        (0..together).for_each(|i| surround::<S, MAX, STRIDE>(s, &piece, at(i)));
                         self.count(start, &mut counts.0);
                         prepared = start;
                     }
                     for (i, line) in strip.iter().enumerate() {
-                        self.above::<S, MAX>(s, line, &piece, at(i));
+                        self.above::<S, MAX, STRIDE>(s, line, &piece, at(i));
                     }
                     for (i, line) in strip.iter().enumerate() {
-                        let elements = (at(i).cast_const(), &counts.0);
-                        match lines.stride {
-                            2 => self.beside::<S, MAX, 2>(s, line, &piece, elements),
-                            _ => self.beside::<S, MAX, 1>(s, line, &piece, elements),
-                        }
+                        self.beside::<S, MAX, STRIDE>(s, line, &piece, (at(i), &counts.0));
                     }
                 }
                 start += piece.count;
@@ -236,9 +234,15 @@ impl PlaneLines<'_> {
     /// # Safety
     /// As [`PlaneLines::new`]; there is room for these elements.
     #[inline(always)]
-    unsafe fn above<S: Simd, const MAX: bool>(&self, s: S, line: &Line, piece: &Piece, combined: *mut f32) {
+    unsafe fn above<S: Simd, const MAX: bool, const STRIDE: usize>(
+        &self,
+        s: S,
+        line: &Line,
+        piece: &Piece,
+        combined: *mut f32,
+    ) {
         let inside = &piece.inside;
-        let skipped = (piece.start * self.planes.lines.stride) as isize;
+        let skipped = (piece.start * STRIDE) as isize;
         let data = self.job.a.wrapping_offset(line.a.wrapping_add(skipped));
         // SAFETY: promised by the caller: elements inside are not in the padding.
         unsafe {
