@@ -45,7 +45,7 @@ mod x86 {
     // What is left: on processors that divide long vectors, half of one takes half the time.
     kernels!(AVX512_8, Avx2::new(), 1, 8, target_feature(enable = "avx512f,avx512vl,avx512bw,avx512dq,fma,avx2"), 1 2 3 4 5 6 7 8 9 10 11 12);
     kernels!(AVX2_16, Avx2::new(), 2, 16, target_feature(enable = "avx2,fma"), 1 2 3 4 5 6);
-    // Half of what is left would be columns that there are not. Six sums wait for each other, but less than for those.
+    // For up to eight columns that are left: six sums wait for each other, but not as long as twelve would take.
     kernels!(AVX2_8, Avx2::new(), 1, 8, target_feature(enable = "avx2,fma"), 1 2 3 4 5 6);
     kernels!(SSE2_8, Sse2::new(), 2, 8, target_feature(enable = "sse2"), 1 2 3 4);
 }
