@@ -50,6 +50,8 @@ const MODELS: &[(&str, &[(&str, &str)])] = &[
     ("cases/reduce/batch_statistics/model.xml", &[]),
     ("cases/few_channels/function_of_few_columns/model.xml", &[]),
     ("cases/group_normalization/behind_a_convolution_6_groups2/model.xml", &[]),
+    ("cases/group_normalization/behind_a_convolution_6_groups2_pooled/model.xml", &[]),
+    ("cases/group_normalization/behind_a_convolution_10_groups1/model.xml", &[]),
     ("cases/orders/functions_of_planes/model.xml", &[]),
     ("cases/orders/weights_of_every_pixel/model.xml", &[]),
     ("cases/windows/eight_results_of_a_wide_window/model.xml", &[]),

@@ -45,20 +45,23 @@ fn uses(access: &Access, axis: usize) -> bool {
     access.index.iter().any(|index| index.uses_axis(axis))
 }
 
+/// The axes along which a load reads few elements, each of them often, outside of a reduction: those of a table of them.
+pub(super) fn axes_of_few(nest: &Nest, access: &Access) -> Option<Vec<usize>> {
+    let axes: Vec<usize> = (0..nest.axes.len()).filter(|axis| uses(access, *axis)).collect();
+    let extents = |axes: &[usize]| axes.iter().map(|axis| nest.axes[*axis].extent.clone()).collect::<Vec<_>>();
+    let all: Vec<usize> = (0..nest.axes.len()).collect();
+    let (elements, points) = (product(&extents(&axes)).as_const()?, product(&extents(&all)).as_const()?);
+    let often = elements.checked_mul(AGAIN)? <= points;
+    (often && access.is_direct() && axes.iter().all(|axis| *axis < nest.maps)).then_some(axes)
+}
+
 /// The nest that fills a table of what a load reads, if that is no straight line along the row, and few elements.
 fn table(program: &mut Program, nest: &Nest, access: &Access, row: usize) -> Option<Nest> {
-    let straight = program.address(access.buffer, &access.index).coefficient(row).is_some();
-    let reduced = (nest.maps..nest.axes.len()).any(|axis| uses(access, axis));
-    if straight || reduced || !access.is_direct() {
+    if program.address(access.buffer, &access.index).coefficient(row).is_some() {
         return None;
     }
-    let axes: Vec<usize> = (0..nest.maps).filter(|axis| uses(access, *axis)).collect();
+    let axes = axes_of_few(nest, access)?;
     let dims: Vec<Dim> = axes.iter().map(|axis| nest.axes[*axis].extent.clone()).collect();
-    let all: Vec<Dim> = nest.axes.iter().map(|axis| axis.extent.clone()).collect();
-    let (elements, points) = (product(&dims).as_const()?, product(&all).as_const()?);
-    if elements.checked_mul(AGAIN)? > points {
-        return None;
-    }
     let source = program.buffer(access.buffer).clone();
     let table = program.add_buffer(&source.name, source.element, dims.clone(), Role::Temporary);
     let place = |axis: usize| Dim::axis(axes.iter().position(|other| *other == axis).unwrap_or(0));

@@ -4,6 +4,7 @@
 use super::orders::{VECTOR, channels_last};
 use super::{Choosing, MANY};
 use crate::graph::Origin;
+use crate::passes::program::spread_lookups::axes_of_few;
 use crate::program::nest::{Access, Axis, Bound, Nest, Node, Scalar};
 use crate::program::{BufferId, Program, recognise};
 
@@ -127,6 +128,8 @@ impl Rows<'_> {
                 Some(0) => {}
                 Some(1) => along = true,
                 Some(_) => found.push(self.turned(load, access, axis)?),
+                // The few elements that are looked up become a table that lies as rows do.
+                None if bounds.is_empty() && axes_of_few(self.nest, access).is_some() => {}
                 None => return None,
             }
         }

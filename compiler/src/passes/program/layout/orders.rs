@@ -258,8 +258,13 @@ pub(super) fn walk_in_order(program: &Program, nest: &mut Nest) {
         return;
     }
     reduced.sort_by_key(|axis| std::cmp::Reverse(stride(*axis)));
-    let long = |axis: &usize| stride(*axis) == Some(1) && nest.axes[*axis].extent.range().min >= VECTOR;
-    if reduced.last().is_some_and(long) {
+    // The last axes count as one where what they run over follows each other.
+    let mut run = 1i64;
+    for axis in reduced.iter().rev() {
+        let follows = stride(*axis) == Some(run);
+        run = if follows { run.saturating_mul(nest.axes[*axis].extent.range().min) } else { break };
+    }
+    if run >= VECTOR {
         reorder_axes(nest, &order);
     }
 }
