@@ -299,8 +299,10 @@ impl<'a> Nodes<'a> {
                 scalar::binary(*function, of(a), &self.value(*a), &self.value(*b)).ok_or_else(misfit)?
             }
             Scalar::Select(c, a, b) => {
+                let is_loaded = |node: &Node| matches!(self.physical.nodes[*node as usize], Scalar::Load { .. });
+                let loaded = is_loaded(a) && is_loaded(b);
                 let (c, a, b) = (unparen(self.value(*c)), self.value(*a), self.value(*b));
-                quote!(if #c { #a } else { #b })
+                if loaded { quote!(rt::math::select(#c, #a, #b)) } else { quote!(if #c { #a } else { #b }) }
             }
             Scalar::Cast(element, a) => types::convert(of(a), *element, self.value(*a)),
             Scalar::Load { access, bounds, otherwise } => {

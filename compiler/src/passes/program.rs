@@ -21,6 +21,7 @@ mod images;
 mod join;
 mod layout;
 mod leave_out;
+mod loop_small_products;
 mod merge_columns;
 mod merge_groups;
 mod narrow_tables;
@@ -34,6 +35,7 @@ mod short_rows;
 mod spread_lookups;
 mod spread_pixels;
 mod spread_window;
+mod square_windows;
 mod trim_windows;
 mod update;
 pub(super) mod widen_halves;
@@ -104,6 +106,11 @@ pub const PASSES: &[Pass<Program>] = &[
         run: leave_out::leave_out,
     },
     Pass {
+        name: "square_windows",
+        reason: "squares must not be fused with what sums them up; what is left is a window as any other",
+        run: square_windows::square_windows,
+    },
+    Pass {
         name: "trim_windows",
         reason: "needs to know which sums are products; what is left is a window as any other",
         run: trim_windows::trim_windows,
@@ -163,6 +170,11 @@ pub const PASSES: &[Pass<Program>] = &[
         name: "fuse_attention",
         reason: "recognises kernels around a softmax; afterwards nothing else looks at their nests",
         run: fuse_attention::fuse_attention,
+    },
+    Pass {
+        name: "loop_small_products",
+        reason: "attention is recognised by its kernels; rows may hold loops",
+        run: loop_small_products::loop_small_products,
     },
     Pass {
         name: "spread_pixels",

@@ -65,6 +65,14 @@ pub fn softplus_f64(x: f64) -> f64 {
     x.max(0.0) + libm::log1p(libm::exp(-x.abs()))
 }
 
+/// `a` where the condition holds, else `b`. For operands that are loaded: behind a branch, loops would choose an address for every
+/// element, and load one by one.
+#[inline(always)]
+#[must_use]
+pub fn select<T>(condition: bool, a: T, b: T) -> T {
+    core::hint::select_unpredictable(condition, a, b)
+}
+
 /// Evaluates a polynomial, lowest coefficient first, by Horner's rule.
 macro_rules! poly {
     ($x:expr, $last:expr) => { $last };

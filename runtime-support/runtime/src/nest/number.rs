@@ -116,14 +116,15 @@ macro_rules! floats {
             }
             #[inline(always)]
             fn max(self, other: Self) -> Self {
-                // With a constant this is one instruction.
+                // With a constant this is one instruction. A sum is NaN, too: were it the operand, memory with the other one would be
+                // written where it changes, with a mask.
                 let greater = if other > self { other } else { self };
-                if other.is_nan() { other } else { greater }
+                if other.is_nan() { self + other } else { greater }
             }
             #[inline(always)]
             fn min(self, other: Self) -> Self {
                 let lesser = if other < self { other } else { self };
-                if other.is_nan() { other } else { lesser }
+                if other.is_nan() { self + other } else { lesser }
             }
             #[inline(always)]
             fn held(lanes: [Self; LANES]) -> [Self; LANES] {
