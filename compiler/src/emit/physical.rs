@@ -32,6 +32,20 @@ pub struct Physical {
     pub store: Dim,
 }
 
+/// The node whose value is stored: what is stored as a narrow float is rounded once.
+fn stored(program: &Program, nest: &Nest, types: &[ScalarType]) -> Node {
+    match nest.nodes.get(nest.result as usize) {
+        Some(Scalar::Cast(element, value))
+            if *element == program.buffer(nest.store.buffer).element
+                && ScalarType::of(*element) == Some(ScalarType::F32)
+                && types.get(*value as usize) == Some(&ScalarType::F32) =>
+        {
+            *value
+        }
+        _ => nest.result,
+    }
+}
+
 impl Physical {
     /// The physical form of a nest.
     ///
@@ -62,6 +76,7 @@ impl Physical {
                 access.index = vec![views.address(program, access.buffer, &access.index)];
             }
         }
+        let result = stored(program, nest, &types);
         let mut physical = Physical {
             extents: nest.axes.iter().map(|axis| axis.extent.clone()).collect(),
             maps: (0..nest.maps.min(nest.axes.len())).collect(),
@@ -70,7 +85,7 @@ impl Physical {
             literals,
             types,
             reduction: nest.reduction,
-            result: nest.result,
+            result,
             target: nest.store.buffer,
             store: views.address(program, nest.store.buffer, &nest.store.index),
         };
