@@ -6,6 +6,38 @@ use include_ir_runtime::__private::v1::*;
 use include_ir_runtime::calls::{Arguments, Operand, Target, top_k};
 use machine_code::disassembly;
 
+const COLUMNS: usize = 56;
+
+/// The least and the greatest number of every column, as generated code finds them.
+#[inline(never)]
+fn extremes_of_columns(
+    cx: Cx<'_>,
+    x: &[f32; COLUMNS * COLUMNS],
+    least: &mut [f32; COLUMNS],
+    greatest: &mut [f32; COLUMNS],
+) {
+    cx.vectorize(
+        #[inline(always)]
+        || {
+            let (mut low, mut high) = ([f32::INFINITY; COLUMNS], [f32::NEG_INFINITY; COLUMNS]);
+            nest::map(
+                COLUMNS,
+                #[inline(always)]
+                |k| {
+                    let row = x.row::<COLUMNS>(k * COLUMNS);
+                    for (j, slot) in (0..COLUMNS).zip(&mut low) {
+                        *slot = math::min(*slot, row.at(j));
+                    }
+                    for (j, slot) in (0..COLUMNS).zip(&mut high) {
+                        *slot = math::max(*slot, row.at(j));
+                    }
+                },
+            );
+            (*least, *greatest) = (low, high);
+        },
+    );
+}
+
 /// A choice between an element and a new one, stored where the former lies, becomes a masked store, which takes AMD processors
 /// many times as long as a whole one.
 #[test]
@@ -35,6 +67,9 @@ fn nothing_compiled_for_avx2_makes_masked_stores() {
         sizes: &mut [],
     });
     assert!(places.iter().enumerate().all(|(i, place)| *place == i as i32 / 16), "{places:?}");
+    let (mut least, mut greatest) = ([0.0; COLUMNS], [0.0; COLUMNS]);
+    extremes_of_columns(cx, &std::hint::black_box([1.0; COLUMNS * COLUMNS]), &mut least, &mut greatest);
+    assert_eq!((least, greatest), ([1.0; COLUMNS], [1.0; COLUMNS]));
     let Some(text) = disassembly() else { return };
     let is_masked = |text: &str| text.starts_with("vmaskmov") || text.starts_with("vpmaskmov");
     let (mut function, mut vectors, mut masked) = ("", 0, Vec::new());
