@@ -60,6 +60,8 @@ const MODELS: &[(&str, &[(&str, &str)])] = &[
     ("cases/group_normalization/behind_a_convolution_6_groups2_pooled/model.xml", &[]),
     ("cases/group_normalization/behind_a_convolution_10_groups1/model.xml", &[]),
     ("cases/orders/functions_of_planes/model.xml", &[]),
+    ("cases/orders/convolution_as_truths/model.xml", &[]),
+    ("cases/orders/product_as_i32/model.xml", &[]),
     ("cases/orders/weights_of_every_pixel/model.xml", &[]),
     ("cases/windows/eight_results_of_a_wide_window/model.xml", &[]),
     ("cases/windows/groups_of_one_result/model.xml", &[]),

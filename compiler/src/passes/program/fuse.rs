@@ -10,6 +10,7 @@ use super::blocks::{Outside, for_each_block};
 use super::select::MAX_BOUNDS;
 use crate::diag::Diagnostics;
 use crate::dim::{Atom, Dim, product};
+use crate::element::ElementType;
 use crate::options::Options;
 use crate::plan::inline_constant;
 use crate::program::edit::{Nodes, prune, renumber_dim, replace_nodes};
@@ -21,9 +22,11 @@ use crate::program::{BufferId, Program, Role, Step, StepKind, recognise};
 const MAX_NODES: usize = 48;
 
 /// Runs the rules over all steps.
-pub fn fuse_nests(program: &mut Program, _: &Options, _: &mut Diagnostics) {
+pub fn fuse_nests(program: &mut Program, options: &Options, _: &mut Diagnostics) {
+    // Where there are no vectors, memory is scarce.
+    let keeps_kernels = options.has_vector_kernels();
     for_each_block(program, &mut |program, steps, outside| {
-        let mut fusing = Fusing::new(program, outside, steps);
+        let mut fusing = Fusing { keeps_kernels, ..Fusing::new(program, outside, steps) };
         for consumer in 0..fusing.steps.len() {
             while fusing.improve(consumer) {}
         }
@@ -40,12 +43,15 @@ struct Fusing<'p> {
     writers: Vec<Vec<usize>>,
     /// Steps that read a storage.
     readers: Vec<Vec<usize>>,
+    /// Whether what kernels compute, who store f32, stays apart from what is stored as another type.
+    keeps_kernels: bool,
 }
 
 impl<'p> Fusing<'p> {
     fn new(program: &'p Program, outside: &'p Outside, steps: Vec<Step>) -> Self {
         let none = vec![Vec::new(); program.buffers.len()];
-        let mut fusing = Fusing { program, outside, steps: Vec::new(), writers: none.clone(), readers: none };
+        let mut fusing =
+            Fusing { program, outside, steps: Vec::new(), writers: none.clone(), readers: none, keeps_kernels: false };
         for (i, step) in steps.into_iter().enumerate() {
             fusing.steps.push(Some(step));
             fusing.register(i);
@@ -126,10 +132,20 @@ impl<'p> Fusing<'p> {
             None if is_move(before) => read_through(before, after, buffer),
             None if let Some(fused) = read_padded(self.program, before, after, buffer) => Some(fused),
             None if only_reader => compute_in_place(self.program, before, after, buffer),
-            Some(_) if only_reader => continue_reduction(self.program, before, after, buffer),
+            Some(_) if only_reader && !self.leaves_kernels(before, after) => {
+                continue_reduction(self.program, before, after, buffer)
+            }
             _ => None,
         };
         fused.filter(|fused| self.may_run_later(before, fused, producer, consumer))
+    }
+
+    /// Whether kernels compute one nest, and could not store the result of both.
+    fn leaves_kernels(&self, before: &Nest, after: &Nest) -> bool {
+        let is_f32 = |nest: &Nest| self.program.buffer(nest.store.buffer).element == ElementType::F32;
+        let product = || recognise::product(self.program, before).is_some_and(|of| of.parts.contains(&Part::Column));
+        let window = || recognise::any_window(self.program, before).is_some();
+        self.keeps_kernels && is_f32(before) && !is_f32(after) && (product() || window())
     }
 
     /// Whether the producer finds its operands in place of the consumer: no step writes them in between, and the fused
