@@ -90,8 +90,8 @@ def reductions():
                 call = lambda x, reduce=reduce, along=along: reduce(x, ints(*along), True)
                 add(f"{name}_{label}_{kind}", call, IMAGE, kinds=(kind,))
     for label, axis in (("channels", 1), ("columns", 2), ("rows", 3)):
-        greatest = lambda x, axis=axis: o.topk(x, number(1, np.int64), axis, "max", "value")
-        add(f"place_of_greatest_{label}", lambda x, greatest=greatest: greatest(x).output(1))
+        places = lambda x, axis=axis: o.topk(x, number(1, np.int64), axis, "max", "value").output(1)
+        add(f"place_of_greatest_{label}", places)
 
 
 def normalisations():

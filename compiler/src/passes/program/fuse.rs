@@ -26,7 +26,7 @@ pub fn fuse_nests(program: &mut Program, options: &Options, _: &mut Diagnostics)
     // Where there are no vectors, memory is scarce.
     let keeps_kernels = options.has_vector_kernels();
     for_each_block(program, &mut |program, steps, outside| {
-        let mut fusing = Fusing { keeps_kernels, ..Fusing::new(program, outside, steps) };
+        let mut fusing = Fusing::new(program, outside, steps, keeps_kernels);
         for consumer in 0..fusing.steps.len() {
             while fusing.improve(consumer) {}
         }
@@ -48,10 +48,10 @@ struct Fusing<'p> {
 }
 
 impl<'p> Fusing<'p> {
-    fn new(program: &'p Program, outside: &'p Outside, steps: Vec<Step>) -> Self {
+    fn new(program: &'p Program, outside: &'p Outside, steps: Vec<Step>, keeps_kernels: bool) -> Self {
         let none = vec![Vec::new(); program.buffers.len()];
         let mut fusing =
-            Fusing { program, outside, steps: Vec::new(), writers: none.clone(), readers: none, keeps_kernels: false };
+            Fusing { program, outside, steps: Vec::new(), writers: none.clone(), readers: none, keeps_kernels };
         for (i, step) in steps.into_iter().enumerate() {
             fusing.steps.push(Some(step));
             fusing.register(i);

@@ -4,7 +4,7 @@
 use super::blocks::split_nests;
 use crate::diag::Diagnostics;
 use crate::dim::{Dim, product};
-use crate::options::{Kernels, Options};
+use crate::options::Options;
 use crate::program::edit::prune;
 use crate::program::nest::{Access, Axis, Binary, Nest, Scalar};
 use crate::program::{Program, Role, recognise};
@@ -15,7 +15,7 @@ const WINDOWS: i64 = 4;
 /// Squares elements before such sums.
 pub fn square_windows(program: &mut Program, options: &Options, _: &mut Diagnostics) {
     // Where there are no vectors, memory is scarce.
-    if options.kernels != Kernels::Reference && options.has_vector_kernels() {
+    if options.has_vector_kernels() {
         split_nests(program, squares);
     }
 }
