@@ -16,8 +16,10 @@ const COLUMNS: i64 = 32;
 const COLUMNS_OF_TWO: i64 = 128;
 /// Sums, at most, where loops run along the terms of each.
 const ALONG_TERMS: i64 = 64;
-/// Terms that fill a vector.
-const TERMS: i64 = 8;
+/// Terms so few that sums are computed side by side: products, at most, of as many columns as fill vectors.
+const FEW_TERMS: i64 = 4;
+const OF_FEW_TERMS: i64 = 1024;
+const FILLED: i64 = 16;
 
 /// Makes loops of such kernels.
 pub fn loop_small_products(program: &mut Program, options: &Options, _: &mut Diagnostics) {
@@ -48,7 +50,9 @@ fn is_small(program: &Program, kernel: &Kernel) -> Option<bool> {
     let along_terms = depth.as_ref().is_some_and(|axis| follows(&axis.strides.weights) && follows(&axis.strides.data));
     let few = columns_all <= COLUMNS && (rows <= FEW_ROWS || rows.checked_mul(terms)? <= ALONG_COLUMNS)
         || columns_all <= COLUMNS_OF_TWO && rows <= 2;
-    let short = taps.is_empty() && terms >= TERMS && rows.checked_mul(columns_all)? <= ALONG_TERMS;
+    let sums = rows.checked_mul(columns_all)?;
+    let beside = terms <= FEW_TERMS && columns_all >= FILLED && sums.checked_mul(terms)? <= OF_FEW_TERMS;
+    let short = taps.is_empty() && (sums <= ALONG_TERMS || beside);
     Some(along_columns && few || along_terms && short)
 }
 
