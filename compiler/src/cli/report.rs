@@ -68,6 +68,15 @@ impl Reporter {
         let _ = anstream::stderr().write_all(text.as_bytes());
     }
 
+    /// Why a command failed, where that is no diagnostic: a line, or the object.
+    pub fn failure(&self, line: &str, object: &serde_json::Value) {
+        anstream::eprintln!("{}", self.form(line, object));
+    }
+
+    fn form(&self, line: &str, object: &serde_json::Value) -> String {
+        if self.format == MessageFormat::Json { object.to_string() } else { line.to_owned() }
+    }
+
     /// A remark for people.
     pub fn remark(&self, text: &str) {
         if self.format == MessageFormat::Human {
@@ -85,4 +94,19 @@ fn short(diagnostic: &Diagnostic, source: Option<&SourceText>) -> String {
         _ => String::new(),
     };
     format!("{place}{}[{}]: {}\n", diagnostic.level.name(), diagnostic.code.id, diagnostic.message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn failures_are_shown_in_every_form() {
+        let object = json!({"case": "c", "status": "mismatch"});
+        let form = |format| Reporter { format }.form("mismatch: c: out0 differs", &object);
+        assert_eq!(form(MessageFormat::Human), "mismatch: c: out0 differs");
+        assert_eq!(form(MessageFormat::Short), form(MessageFormat::Human));
+        assert_eq!(serde_json::from_str::<serde_json::Value>(&form(MessageFormat::Json)).ok(), Some(object));
+    }
 }

@@ -243,7 +243,8 @@ fn dump(folder: &Path, outcomes: &[Outcome]) -> Result<(), Failure> {
 /// One line per failure and one with the counts; returns the number of failures.
 fn summary(outcomes: &[Outcome], reporter: &Reporter) -> usize {
     for outcome in outcomes.iter().filter(|outcome| outcome.status != Status::Pass) {
-        reporter.remark(&format!("{}: {}: {}", outcome.status.word(), outcome.case, outcome.message));
+        let line = format!("{}: {}: {}", outcome.status.word(), outcome.case, outcome.message);
+        reporter.failure(&line, &outcome.json());
     }
     let mut counts = Vec::new();
     for status in [Status::Pass, Status::Mismatch, Status::Unsupported, Status::Rejected, Status::Crash] {
