@@ -240,20 +240,25 @@ impl Sum {
         Ok(())
     }
 
-    /// Multiplies pairs of factors as long as that is cheaper than one nest over all labels.
+    /// Multiplies pairs of factors as long as that is cheaper than one nest over all labels. Sums of more than two factors
+    /// have no kernel: a pair that leaves two may take a little more.
     fn contract_pairs(&mut self, builder: &mut Builder) -> Result<(), Diagnostic> {
         while self.terms.len() > 2 {
             let count = self.terms.len();
             let pairs = (0..count).flat_map(|a| (a + 1..count).map(move |b| [a, b]));
-            // The smallest intermediate result, then the fewest products.
+            // Products of the pair and of what is left, and what is written between them.
             let cost = |pair: &[usize; 2]| {
-                let labels: BTreeSet<Label> = self.labels(pair).into_iter().collect();
-                (self.points(&self.kept(pair)), self.points(&labels))
+                let kept = self.kept(pair);
+                let others: Vec<usize> = (0..count).filter(|i| !pair.contains(i)).collect();
+                let left: BTreeSet<Label> = self.labels(&others).into_iter().chain(kept.iter().copied()).collect();
+                let own: BTreeSet<Label> = self.labels(pair).into_iter().collect();
+                self.points(&kept).saturating_add(self.points(&own)).saturating_add(self.points(&left))
             };
             let Some(pair) = pairs.min_by_key(cost) else { return Ok(()) };
             let all: BTreeSet<Label> = self.terms.iter().flat_map(|term| term.labels.iter().copied()).collect();
-            let (size, products) = cost(&pair);
-            if products.saturating_add(size) >= self.points(&all) {
+            let alone = self.points(&all);
+            let sums = all.iter().any(|label| !self.output.contains(label) && !self.size(label).is(1));
+            if cost(&pair) >= alone.saturating_add(if sums { alone / 4 } else { 0 }) {
                 return Ok(());
             }
             let kept = self.kept(&pair);
