@@ -30,6 +30,7 @@ mod pad_data;
 mod pool_lines;
 mod repeat_channels;
 mod scale_weights;
+mod scatter_rows;
 mod select;
 mod short_rows;
 mod spread_lookups;
@@ -109,6 +110,11 @@ pub const PASSES: &[Pass<Program>] = &[
         name: "square_windows",
         reason: "squares must not be fused with what sums them up; what is left is a window as any other",
         run: square_windows::square_windows,
+    },
+    Pass {
+        name: "scatter_rows",
+        reason: "places are found by one nest once nests are fused; what scatters has no layout of its own",
+        run: scatter_rows::scatter_rows,
     },
     Pass {
         name: "trim_windows",

@@ -460,11 +460,8 @@ impl Nest {
     pub fn depends_on(&self, axis: usize) -> Vec<bool> {
         let mut depends: Vec<bool> = Vec::with_capacity(self.nodes.len());
         for node in &self.nodes {
-            let mut found = match node {
-                Scalar::Index(dim) => dim.uses_axis(axis),
-                Scalar::Load { access, .. } => access.index.iter().any(|dim| dim.uses_axis(axis)),
-                _ => false,
-            };
+            let mut found = false;
+            node.for_each_dim(&mut |dim| found |= dim.uses_axis(axis));
             node.for_each_operand(&mut |operand| found |= depends.get(operand as usize).copied().unwrap_or(false));
             depends.push(found);
         }

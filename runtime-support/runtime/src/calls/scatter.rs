@@ -100,26 +100,22 @@ macro_rules! float {
 integer!(i32, i64);
 float!(f32, f64);
 
-fn combined<T: Number>(reduction: Reduction, old: T, new: T) -> T {
+/// Combines a row with what is at its place; `first` where nothing is.
+fn combine<T: Number>(reduction: Reduction, first: bool, slots: &mut [T], row: &[T]) {
     match reduction {
-        Reduction::Sum | Reduction::Mean => old.plus(new),
-        Reduction::Sub => old.minus(new),
-        Reduction::Prod => old.times(new),
-        Reduction::Min => {
-            if new < old {
-                new
-            } else {
-                old
-            }
-        }
-        Reduction::Max => {
-            if new > old {
-                new
-            } else {
-                old
-            }
-        }
+        Reduction::Sub if first => each(slots, row, |_, new| new.minus(new).minus(new)),
+        _ if first => each(slots, row, |_, new| new),
+        Reduction::Sum | Reduction::Mean => each(slots, row, T::plus),
+        Reduction::Sub => each(slots, row, T::minus),
+        Reduction::Prod => each(slots, row, T::times),
+        Reduction::Min => each(slots, row, |old, new| if new < old { new } else { old }),
+        Reduction::Max => each(slots, row, |old, new| if new > old { new } else { old }),
     }
+}
+
+#[inline]
+fn each<T: Copy>(slots: &mut [T], row: &[T], function: impl Fn(T, T) -> T) {
+    slots.iter_mut().zip(row).for_each(|(slot, value)| *slot = function(*slot, *value));
 }
 
 fn scatter_of<T: Number>(data: &[T], updates: &[T], arguments: &mut Arguments<'_>) {
@@ -142,13 +138,7 @@ fn scatter_of<T: Number>(data: &[T], updates: &[T], arguments: &mut Arguments<'_
         let Some(at) = usize::try_from(*place).ok() else { continue };
         let Some(count) = counts.get_mut(at) else { continue };
         let Some(slots) = at.checked_mul(block).and_then(|start| out.get_mut(start..)) else { continue };
-        for (slot, value) in slots.iter_mut().zip(update) {
-            *slot = match *count {
-                0 if reduction == Reduction::Sub => value.minus(*value).minus(*value),
-                0 => *value,
-                _ => combined(reduction, *slot, *value),
-            };
-        }
+        combine(reduction, *count == 0, slots, update);
         *count = count.saturating_add(1);
     }
     if reduction == Reduction::Mean {
