@@ -30,6 +30,7 @@ const MODELS: &[(&str, &[(&str, &str)])] = &[
     ("cases/matmul/heads_edges_run_time/model.xml", &[]),
     ("cases/matmul/small_batch_run_time/model.xml", &[]),
     ("cases/scatter_elements/rows_sum/model.xml", &[]),
+    ("cases/einsum/experts/model.xml", &[]),
     ("cases/matmul/small_heads_run_time/model.xml", &[]),
     ("cases/convolution_backprop/2d_strided/model.xml", &[]),
     ("cases/attention/causal/model.xml", &[]),
