@@ -38,6 +38,7 @@ fn float_unary(function: Unary, ty: ScalarType, a: &TokenStream) -> Option<Token
         Not | BitNot => return None,
         Ln1p => "ln_1p".to_owned(),
         ExpM1 => "exp_m1".to_owned(),
+        ExpOrZero => "exp_or_zero".to_owned(),
         Round => "round_half_even".to_owned(),
         RoundHalfAway => "round_half_away".to_owned(),
         other => format!("{other:?}").to_ascii_lowercase(),

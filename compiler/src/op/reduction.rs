@@ -5,7 +5,7 @@ use crate::dim::Dim;
 use crate::element::ElementType;
 use crate::program::BufferId;
 use crate::program::builder::{Builder, NestBuilder};
-use crate::program::nest::{Binary, Node, ReduceFn, ScalarType, Unary};
+use crate::program::nest::{Binary, Node, ReduceFn, Unary};
 
 /// A new temporary with `finish(reduce(value))` along `axes` of an index space `dims`; without axes, `finish(value)` of
 /// every point. `value` gets the index, `finish` the reduced value.
@@ -68,14 +68,10 @@ pub fn mean(n: &mut NestBuilder, sum: Node, count: &Dim) -> Node {
     n.binary(Binary::Div, sum, divisor)
 }
 
-/// e^difference, a term of a sum of which the greatest is 1. What would be subnormal is 0: it adds nothing to the sum, but
-/// processors take a hundred times as long to compute with it, and masks (-100 in Swin) make many of them.
+/// e^difference, a term of a sum of which the greatest is 1. What would be subnormal is 0: it adds nothing to the sum, and masks
+/// (-100 in Swin) make many of them.
 pub fn exponential(n: &mut NestBuilder, difference: Node) -> Node {
-    let least = if n.type_of(difference) == ScalarType::F64 { -708.0 } else { -87.0 };
-    let (least, zero) = (n.constant_like(difference, least), n.constant_like(difference, 0.0));
-    let tiny = n.binary(Binary::Lt, difference, least);
-    let exponential = n.unary(Unary::Exp, difference);
-    n.select(tiny, zero, exponential)
+    n.unary(Unary::ExpOrZero, difference)
 }
 
 /// `1 / x`, for a factor of many elements: products take less time than divisions.

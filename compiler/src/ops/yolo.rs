@@ -5,6 +5,7 @@ use crate::dim::{Dim, product};
 use crate::element::ElementType;
 use crate::fact::Fact;
 use crate::op::operands::{self, operand, require_equal, shape_error};
+use crate::op::reduction;
 use crate::op::{InferContext, Op, OpDef, Support, one_output, sampling, typing};
 use crate::program::BufferId;
 use crate::program::builder::{Builder, NestBuilder};
@@ -118,7 +119,7 @@ impl RegionYolo {
 /// `exp(score - max)`.
 fn exponential(n: &mut NestBuilder, score: Node, max: Node) -> Node {
     let difference = n.binary(Binary::Sub, score, max);
-    n.unary(Unary::Exp, difference)
+    reduction::exponential(n, difference)
 }
 
 impl Op for RegionYolo {

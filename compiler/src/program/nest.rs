@@ -133,6 +133,9 @@ pub enum Unary {
     /// -1, 0 or 1; NaN stays NaN.
     Sign,
     Exp,
+    /// exp(x), and 0 where that would be subnormal: processors take a hundred times as long to compute with it. Infinite a
+    /// little before exp(x) is: for differences from the greatest.
+    ExpOrZero,
     /// exp(x) - 1, accurate near zero.
     ExpM1,
     Ln,

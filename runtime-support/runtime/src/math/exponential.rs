@@ -79,6 +79,15 @@ fn exp_bounded(x: f32) -> f32 {
     near_one(r) * power(rounded.to_bits())
 }
 
+/// e^x, at most 1 ULP off; 0 below -87, where it is about to become subnormal, and infinite from 88.37 on.
+#[inline(always)]
+#[must_use]
+pub fn exp_or_zero(x: f32) -> f32 {
+    let bounded = if x > 89.0 { 89.0 } else { x };
+    let power = exp_bounded(bounded);
+    if x < -87.0 { 0.0 } else { power }
+}
+
 /// 2^x, at most 1 ULP off.
 #[inline(always)]
 #[must_use]

@@ -16,7 +16,7 @@ mod trigonometric;
 mod wide;
 
 pub use activation::{clamp, clamp_f64, elu, gelu_erf, gelu_tanh, hsigmoid, hswish, mish, relu, selu, softplus, swish};
-pub use exponential::{exp, exp_m1, exp2, sigmoid, tanh};
+pub use exponential::{exp, exp_m1, exp_or_zero, exp2, sigmoid, tanh};
 pub use hyperbolic::{acosh, asinh, atanh, cosh, sinh};
 pub use integer::*;
 pub use logarithm::{ln, ln_1p, log2, log10};
@@ -42,6 +42,13 @@ libm_twins! {
     exp_f64 exp exp2_f64 exp2 ln_f64 log log2_f64 log2 log10_f64 log10 ln_1p_f64 log1p exp_m1_f64 expm1 tanh_f64 tanh
     erf_f64 erf sin_f64 sin cos_f64 cos tan_f64 tan asin_f64 asin acos_f64 acos atan_f64 atan sinh_f64 sinh
     cosh_f64 cosh asinh_f64 asinh acosh_f64 acosh atanh_f64 atanh
+}
+
+/// e^x, 0 below -708, where it is about to become subnormal.
+#[inline]
+#[must_use]
+pub fn exp_or_zero_f64(x: f64) -> f64 {
+    if x < -708.0 { 0.0 } else { exp_f64(x) }
 }
 
 /// `x` to the power `y`, by `libm`.

@@ -49,6 +49,7 @@ macro_rules! accuracy {
 const ALL: f32 = f32::MAX;
 accuracy! {
     exp_accuracy: exp, libm::exp, ALL, 1.1;
+    exp_or_zero_accuracy: exp_or_zero, libm::exp, 87.0, 1.1;
     exp2_accuracy: exp2, libm::exp2, ALL, 1.1;
     exp_m1_accuracy: exp_m1, libm::expm1, ALL, 2.0;
     ln_accuracy: ln, libm::log, ALL, 1.1;
@@ -164,7 +165,7 @@ fn remainders_are_exact() {
 /// NaN gives NaN.
 #[rustfmt::skip]
 const KEEP_NAN: &[fn(f32) -> f32] = &[
-    exp, exp2, exp_m1, ln, log2, ln_1p, tanh, erf, sigmoid, sin, cos, tan, asin, acos, atan, sinh, cosh, asinh, acosh,
+    exp, exp_or_zero, exp2, exp_m1, ln, log2, ln_1p, tanh, erf, sigmoid, sin, cos, tan, asin, acos, atan, sinh, cosh, asinh, acosh,
     atanh, sqrt, floor, ceil, trunc, round_half_even, round_half_away, sign, relu, gelu_erf, gelu_tanh, softplus, mish,
     hswish, hsigmoid,
 ];
@@ -197,6 +198,8 @@ fn values_outside_the_domain_are_nan() {
 fn infinities_give_limits() {
     let inf = f32::INFINITY;
     assert_eq!((exp(inf), exp(-inf), exp(0.0), exp(88.8)), (inf, 0.0, 1.0, inf));
+    assert_eq!([inf, 89.0, 0.0, -87.1, -104.0, -1e30, -inf].map(exp_or_zero), [inf, inf, 1.0, 0.0, 0.0, 0.0, 0.0]);
+    assert_eq!([f64::INFINITY, 0.0, -709.0, f64::NEG_INFINITY].map(exp_or_zero_f64), [f64::INFINITY, 1.0, 0.0, 0.0]);
     assert!((f64::from(exp(88.5)) / 2.723_087_7e38 - 1.0).abs() < 1e-6);
     assert_eq!((ln(inf), ln(0.0), ln(1.0)), (inf, -inf, 0.0));
     assert_eq!((tanh(inf), tanh(-inf), erf(inf), erf(-inf)), (1.0, -1.0, 1.0, -1.0));

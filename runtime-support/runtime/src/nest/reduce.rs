@@ -11,6 +11,8 @@ use core::sync::atomic::{Ordering, compiler_fence};
 
 /// Accumulators of a reduction: one AVX-512 register of `f32`.
 pub const LANES: usize = 16;
+/// Half of them: a vector of AVX2.
+const HALF: usize = LANES / 2;
 /// Lanes of long rows: each waits for its last sum, and several vectors of them do so at the same time.
 const WIDE: usize = 4 * LANES;
 /// Elements of a long row: others, as of a layer normalisation, are in the first-level cache and begin anew often.
@@ -70,7 +72,23 @@ impl<C: Combine> Lanes<C> {
             compiler_fence(Ordering::SeqCst);
             done += LANES;
         }
-        for (l, lane) in lanes.iter_mut().enumerate().take(n - done) {
+        // In terms of `n` alone, so that nothing is left to decide where it is known.
+        let (done, rest) = (n - n % LANES, n % LANES);
+        // Half of the lanes are a vector, too. A row that is no longer than one is made of elements of other rows instead.
+        if crate::isa::VECTORS && n > HALF && rest >= HALF {
+            let (first, second) = lanes.split_at_mut(HALF);
+            for (l, lane) in first.iter_mut().enumerate() {
+                // SAFETY: this many are left.
+                unsafe { core::hint::assert_unchecked(done + l < n) };
+                *lane = C::combine(*lane, C::lane(f(done + l)));
+            }
+            compiler_fence(Ordering::SeqCst);
+            for (l, lane) in second.iter_mut().enumerate().take(rest - HALF) {
+                *lane = C::combine(*lane, C::lane(f(done + HALF + l)));
+            }
+            return;
+        }
+        for (l, lane) in lanes.iter_mut().enumerate().take(rest) {
             *lane = C::combine(*lane, C::lane(f(done + l)));
         }
     }
@@ -98,7 +116,7 @@ fn fold_lanes<T: Copy>(lanes: [T; LANES], f: impl Fn(T, T) -> T) -> T {
 fn reduce<C: Combine>(n: usize, f: impl FnMut(usize) -> C::Value) -> C::Value {
     // A loop around a row of few elements is made of vectors, each of an element of as many rows; of longer ones these are
     // gathered.
-    if n > LANES / 2 {
+    if n > HALF {
         compiler_fence(Ordering::SeqCst);
     }
     let mut lanes = Lanes::<C>::new();

@@ -8,11 +8,8 @@ use super::{kernel, writer};
 use crate::dim::{Atom, Dim, product};
 use crate::program::edit::{Nodes, prune, renumber_dim, replace_nodes};
 use crate::program::kernel::{Kernel, KernelAxis, KernelKind, Part};
-use crate::program::nest::{Access, Binary, Const, Nest, Node, ReduceFn, Scalar, Unary};
+use crate::program::nest::{Access, Binary, Nest, Node, ReduceFn, Scalar, Unary};
 use crate::program::{BufferId, Program, Role, recognise};
-
-/// The kernels cut exponentials off here, as the operations do.
-const CUT: f32 = -87.0;
 
 /// An attention.
 pub(super) struct Found {
@@ -171,16 +168,7 @@ fn quotient(nest: &Nest) -> Option<(&Access, &Access)> {
 /// `exp(a - b)` of two loads, perhaps 0 where the difference is very small.
 fn difference(nest: &Nest) -> Option<(&Access, &Access)> {
     let node = |at: Node| nest.nodes.get(at as usize);
-    let power = match node(nest.result)? {
-        Scalar::Select(small, zero, power) => {
-            let Scalar::Binary(Binary::Lt, x, cut) = node(*small)? else { return None };
-            let number = |at: Node, value: f32| node(at) == Some(&Scalar::Const(Const::F32(value)));
-            let same = node(*power) == Some(&Scalar::Unary(Unary::Exp, *x));
-            (same && number(*cut, CUT) && number(*zero, 0.0)).then_some(*power)?
-        }
-        _ => nest.result,
-    };
-    let Scalar::Unary(Unary::Exp, x) = node(power)? else { return None };
+    let Scalar::Unary(Unary::Exp | Unary::ExpOrZero, x) = node(nest.result)? else { return None };
     match node(*x)? {
         Scalar::Binary(Binary::Sub, a, b) if nest.reduction.is_none() => Some((load(nest, *a)?, load(nest, *b)?)),
         _ => None,
