@@ -103,7 +103,8 @@ fn rows(program: &Program, nest: &Nest, dims: &[Dim]) -> Option<(Nest, Dim)> {
     let (mut rest, mut row, mut kept) = (index.clone(), Dim::constant(1), dims.len());
     while kept > 1 {
         let axis = kept - 1;
-        if nest.axes.get(axis)?.extent != *dims.get(axis)? || rest.stride(axis)? != row {
+        let whole = nest.axes.get(axis).map(|axis| &axis.extent) == dims.get(axis);
+        if !whole || rest.stride(axis).as_ref() != Some(&row) {
             break;
         }
         let (mut fewer, without) = (nest.clone(), rest.without(axis));
