@@ -4,8 +4,32 @@ import sys
 
 import openvino as ov
 import torch
+import torch.nn as nn
 
 FOLDER, WANTED = sys.argv[1], sys.argv[2:]
+
+
+class Named(nn.Module):
+    """A network with its inputs by name, and one of its results."""
+
+    def __init__(self, net, names, result=0):
+        super().__init__()
+        self.net, self.names, self.result = net, names, result
+
+    def forward(self, *inputs):
+        results = self.net(**dict(zip(self.names, inputs)))
+        return results if isinstance(results, torch.Tensor) else results[self.result]
+
+
+class Segmentation(nn.Module):
+    """A network of torchvision that gives results by name."""
+
+    def __init__(self, net):
+        super().__init__()
+        self.net = net
+
+    def forward(self, x):
+        return self.net(x)["out"]
 
 
 def save(name, make, *inputs):

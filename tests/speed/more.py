@@ -9,7 +9,7 @@ import torch.nn as nn
 import torchvision
 import transformers as T
 import transformers.masking_utils as masking
-from converted import save
+from converted import Named, Segmentation, save
 from more_networks import NETWORKS
 
 # The converter has no rule for the difference by which packed sequences are found; there are none here.
@@ -39,26 +39,6 @@ TIMM = """
     tnt_s_legacy_patch16_224 tresnet_l twins_svt_small visformer_small vit_relpos_small_patch16_224 vit_small_patch16_dinov3
     vit_tiny_r_s16_p8_224 vit_xsmall_patch16_clip_224 vitamin_small_224 wide_resnet50_2 xcit_tiny_12_p16_224
 """
-
-
-class Named(nn.Module):
-    """A network of transformers with its first input by name; its first result."""
-
-    def __init__(self, net, *names):
-        super().__init__()
-        self.net, self.names = net, names
-
-    def forward(self, *inputs):
-        return self.net(**dict(zip(self.names, inputs)))[0]
-
-
-class Segmentation(nn.Module):
-    def __init__(self, net):
-        super().__init__()
-        self.net = net
-
-    def forward(self, x):
-        return self.net(x)["out"]
 
 
 for name, (make, inputs) in NETWORKS.items():
@@ -100,16 +80,23 @@ ENCODERS = {
 }
 for name, settings in DECODERS.items():
     net = lambda: getattr(T, f"{name}Model")(getattr(T, f"{name}Config")(**settings, use_cache=False))
-    save(f"tr_{name.lower()}", lambda: Named(net(), "input_ids"), TOKENS)
+    save(f"tr_{name.lower()}", lambda: Named(net(), ["input_ids"]), TOKENS)
 for name, settings in ENCODERS.items():
     net = lambda: getattr(T, f"{name}Model")(getattr(T, f"{name}Config")(**settings))
-    save(f"tr_{name.lower()}", lambda: Named(net(), "input_ids"), TOKENS)
-save("tr_bit", lambda: Named(T.BitModel(T.BitConfig(depths=[1, 1, 1, 1])), "pixel_values"), torch.zeros(1, 3, 224, 224))
-save("tr_encodec", lambda: Named(T.EncodecModel(T.EncodecConfig()), "input_values"), torch.zeros(1, 1, 4800))
+    save(f"tr_{name.lower()}", lambda: Named(net(), ["input_ids"]), TOKENS)
+save("tr_bit", lambda: Named(T.BitModel(T.BitConfig(depths=[1, 1, 1, 1])), ["pixel_values"]), torch.zeros(1, 3, 224, 224))
+save("tr_encodec", lambda: Named(T.EncodecModel(T.EncodecConfig()), ["input_values"]), torch.zeros(1, 1, 4800))
 
 
 def lenet():
-    pixels = [nn.Conv2d(1, 6, 5, padding=2), nn.Tanh(), nn.AvgPool2d(2), nn.Conv2d(6, 16, 5), nn.Tanh(), nn.AvgPool2d(2)]
+    pixels = [
+        nn.Conv2d(1, 6, 5, padding=2),
+        nn.Tanh(),
+        nn.AvgPool2d(2),
+        nn.Conv2d(6, 16, 5),
+        nn.Tanh(),
+        nn.AvgPool2d(2),
+    ]
     classes = [nn.Flatten(), nn.Linear(400, 120), nn.Tanh(), nn.Linear(120, 84), nn.Tanh(), nn.Linear(84, 10)]
     return nn.Sequential(*pixels, *classes)
 

@@ -4,11 +4,10 @@ Needs torch, torchvision, transformers and openvino: python transformers_network
 """
 
 import torch
-import torch.nn as nn
 import torchvision
 import transformers as T
 import transformers.masking_utils as masking
-from converted import save
+from converted import Named, Segmentation, save
 
 # The converter has no rule for the difference by which packed sequences are found; there are none here.
 masking.find_packed_sequence_indices = lambda positions: None
@@ -27,18 +26,6 @@ OPT = dict(
     hidden_size=256, num_hidden_layers=3, num_attention_heads=4, ffn_dim=1024, word_embed_proj_dim=256, vocab_size=1000
 )
 MAMBA = dict(hidden_size=128, num_hidden_layers=2, num_heads=8, head_dim=32, chunk_size=32, n_groups=1, state_size=32)
-
-
-class Named(nn.Module):
-    """A network with its inputs by name, and one of its results."""
-
-    def __init__(self, net, names, result=0):
-        super().__init__()
-        self.net, self.names, self.result = net, names, result
-
-    def forward(self, *inputs):
-        results = self.net(**dict(zip(self.names, inputs)))
-        return results if isinstance(results, torch.Tensor) else results[self.result]
 
 
 def images(size=224):
@@ -156,15 +143,6 @@ DECODERS["RecurrentGemma"] = dict(DECODER, lru_width=256, attention_window_size=
 for name, settings in (ENCODERS | DECODERS).items():
     network(name.lower(), name, settings, "input_ids", TOKENS)
 network("canine", "Canine", dict(VISION, num_hidden_layers=3), "input_ids", [torch.zeros(1, 256, dtype=torch.long)])
-
-
-class Segmentation(nn.Module):
-    def __init__(self, net):
-        super().__init__()
-        self.net = net
-
-    def forward(self, x):
-        return self.net(x)["out"]
 
 
 lraspp = lambda: torchvision.models.get_model("lraspp_mobilenet_v3_large", weights=None, weights_backbone=None)
